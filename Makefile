@@ -1,4 +1,4 @@
-# make demo | quick | test | fuzz | lint | types | docs | claims | bench | mutants | clean
+# make demo | quick | test | lowest | fuzz | lint | types | docs | claims | bench | mutants | clean
 #
 # Everything runs in .venv, and benchmarks in .venv-bench, made on first use and brought up to date when pyproject.toml
 # changes.
@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test fuzz lint types docs claims bench mutants clean
+.PHONY: help demo quick test lowest fuzz lint types docs claims bench mutants clean
 
 help:
 	@sed -n '1,5s/^# \{0,1\}//p' Makefile
@@ -46,6 +46,20 @@ quick: .venv/.installed-dev
 
 test: .venv/.installed-dev
 	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+
+# The quick tests with the oldest versions that pyproject.toml allows; old versions warn of what newer ones removed.
+.venv-lowest/.installed: pyproject.toml tests/lowest_versions.py | $(BIN)/pip
+	@echo "Installing the oldest dependencies into .venv-lowest."
+	@$(BIN)/python -m venv .venv-lowest
+	@$(BIN)/python tests/lowest_versions.py > .venv-lowest/versions.txt
+	@.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/versions.txt \
+		-e '.[plot,proof,pandas]' pytest pytest-xdist hypothesis networkx numpydoc
+	@touch $@
+
+lowest: export OMP_NUM_THREADS ?= 1
+lowest: .venv-lowest/.installed
+	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal -q -m quick -o filterwarnings=default --disable-warnings \
+		--ignore tests/test_gallery.py $(ARGS)
 
 # Ten minutes of bad arguments; another seed tries others. make test has a minute of it.
 fuzz: export CONVEXRANK_FUZZ_CASES ?= 200

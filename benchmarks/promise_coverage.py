@@ -55,9 +55,16 @@ SETTINGS = (
     Setting("precision ≥ .6, fixed sequence", {"min_precision": 0.6}, a=0.15, options=_CANDIDATES),
     Setting("positives of the first 50 of 500 new", {}, options={"k": 50}, kind="first"),
     Setting("positives of the first 5, 20, 80, together", {}, options={"k": [5, 20, 80]}, kind="first"),
-    Setting("positives of the first 50, ties: 8 scores", {}, levels=8, options={"k": 50}, kind="first"),
+    Setting("positives of the first 250, ties: 8 scores", {}, levels=8, options={"k": 250}, kind="first"),
     Setting("missed ≤ .2 on average, 40 queries", {"max_missed": 0.2}, n=40, kind="length"),
     Setting("missed ≤ .05 on average, 200 queries", {"max_missed": 0.05}, n=200, kind="length"),
+    Setting("calibration band, whole curve", {}, kind="band"),
+    Setting("calibration band, 100 rows", {}, n=100, kind="band"),
+    Setting("calibration band, 2 % positives", {}, share=0.02, kind="band"),
+    Setting("calibration band, ties: 8 scores", {}, levels=8, kind="band"),
+    Setting("calibration band, ties: 2 scores", {}, levels=2, kind="band"),
+    Setting("calibration band, a fifth of the negatives, weighted", {}, kind="band", options={"kept": 0.2}),
+    Setting("calibration band, groups of 5 equal rows", {}, kind="band", options={"copies": 5}),
 )
 
 
@@ -74,8 +81,9 @@ def promises(effort: int) -> Section:
     note = (
         f"{simulations} samples of each population, confidence {_CONFIDENCE:g}. Kept is the share of samples whose "
         "promise holds for new rows, or that make none; it must be at least the confidence. Refused is the share of "
-        "samples without a threshold. Where a mean is promised, kept is that mean. A quick look of fewer than 10 000 "
-        "samples allows two standard errors."
+        "samples without a threshold. Where a mean is promised, kept is that mean. Of a band, positives above is the "
+        "mean lower end at the score that a twentieth of the rows is above. A quick look of fewer than 10 000 samples "
+        "allows two standard errors."
     )
     columns = ("promise", "rows", "kept", "refused", "positives above", "as promised")
     targets = [
@@ -111,9 +119,46 @@ def run(number: int, simulations: int) -> dict[str, Any]:
 
 def simulate(setting: Setting, simulations: int, seed: int) -> dict[str, Any]:
     """Draw samples; count how often the promise holds, or average what it limits."""
-    return {"threshold": _thresholds, "first": _first, "length": _lengths}[setting.kind](
+    return {"threshold": _thresholds, "first": _first, "length": _lengths, "band": _bands}[setting.kind](
         setting, simulations, seed
     )
+
+
+def _bands(setting: Setting, simulations: int, seed: int) -> dict[str, Any]:
+    """Draw samples; count how often the band contains the probability at every score that was drawn."""
+    import numpy as np
+    from populations import draw
+
+    from convexrank import calibration
+
+    rng, inside, certain = np.random.default_rng(seed), 0, []
+    for _ in range(simulations):
+        sample = draw("rows", rng, a=setting.a, n=setting.n, share=setting.share, levels=setting.levels)
+        y, s = sample["y"], sample["s"]
+        options = {}
+        if "kept" in setting.options:
+            stays = (y == 1) | (rng.random(len(y)) < setting.options["kept"])
+            y, s = y[stays], s[stays]
+            options["sample_weight"] = np.where(y == 1, 1.0, 1.0 / setting.options["kept"])
+        if "copies" in setting.options:
+            options["groups"] = np.repeat(np.arange(len(y)), setting.options["copies"])
+            y, s = (np.repeat(part, setting.options["copies"]) for part in (y, s))
+        found = calibration.calibrate(y, s, level=_CONFIDENCE, **options)
+        low, high = -found.scores, -found.scores
+        if setting.levels:  # the cell of a score, whose probability is that of the mean density
+            low, high = (high - 1.0) / setting.levels, high / setting.levels
+            density = (high**setting.a - low**setting.a) / (high - low)
+        else:
+            density = setting.a * high ** (setting.a - 1.0)
+        true = setting.share * density / (setting.share * density + 1.0 - setting.share)
+        inside += bool(((found.lower <= true) & (true <= found.upper)).all())
+        certain.append(float(np.interp(np.quantile(s, 0.95), found.scores, found.lower)))
+    return {
+        "simulations": simulations,
+        "kept": inside / simulations,
+        "refused": 0.0,
+        "recall": float(np.mean(certain)),
+    }
 
 
 def _first(setting: Setting, simulations: int, seed: int) -> dict[str, Any]:

@@ -64,6 +64,8 @@ def _baselines() -> list[Method]:
         ("I", _problem("NDCGRegression", "generalized_i"), "NDCG regression, I, offsets", False),
         ("KL", _problem("ListNet", target="exp2"), "ListNet on gains (KL)", True),
         ("KL", _problem("ListNet"), "ListNet on softmax(y) (KL)", False),
+        ("KL", _problem("XENDCG"), "XE-NDCG, γ = 1/2 (KL)", False),
+        ("likelihood", _problem("ListMLE", normalize=True), "ListMLE", False),
     ]
     return [
         *(Method("baseline", name, build, label, beside=beside) for name, build, label, beside in cases),

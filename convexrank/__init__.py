@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _MODULES = (
     "atoms",
     "bounds",
+    "calibration",
     "claims",
     "consensus",
     "data",
@@ -26,6 +27,7 @@ _MODULES = (
     "losses",
     "metrics",
     "modelling",
+    "objectives",
     "plotting",
     "population",
     "prices",
@@ -35,6 +37,7 @@ _MODULES = (
     "solvers",
 )
 _OBJECTS = {
+    "BandCalibratedClassifier": "convexrank.estimators",
     "Certificate": "convexrank.core.results",
     "CertificateError": "convexrank.core.results",
     "ConvergenceWarning": "convexrank.core.results",
@@ -57,6 +60,7 @@ _OBJECTS = {
     "SingleIndexRegressor": "convexrank.estimators",
     "Solution": "convexrank.core.results",
     "Status": "convexrank.core.results",
+    "TableEncoder": "convexrank.estimators",
     "ThresholdFeatures": "convexrank.estimators",
     "Witness": "convexrank.core.results",
     "Path": "convexrank.core.paths",
@@ -68,6 +72,7 @@ _OBJECTS = {
     "lpq_rank": "convexrank.estimators.graph_ranks",
     "pagerank": "convexrank.estimators.graph_ranks",
     "shapes": "convexrank.features.shapes",
+    "show_versions": "convexrank.commands.versions",
     "trust_rank": "convexrank.estimators.graph_ranks",
     "verify": "convexrank.verification.report",
     "verify_loss": "convexrank.verification.loss.verify",
@@ -79,6 +84,7 @@ if TYPE_CHECKING:
     from convexrank import (
         atoms,
         bounds,
+        calibration,
         claims,
         consensus,
         data,
@@ -91,6 +97,7 @@ if TYPE_CHECKING:
         losses,
         metrics,
         modelling,
+        objectives,
         plotting,
         population,
         prices,
@@ -101,10 +108,12 @@ if TYPE_CHECKING:
     )
     from convexrank.bounds.leave_one_out import leave_one_out
     from convexrank.bounds.perturbation import perturbation_bound
+    from convexrank.commands.versions import show_versions
     from convexrank.core.paths import Path, path
     from convexrank.core.problem import Problem
     from convexrank.core.results import CertificateError, ConvergenceWarning, Solution, Status
     from convexrank.estimators import (
+        BandCalibratedClassifier,
         LeafFeatures,
         OnlineMEMR,
         PromisedThresholdClassifier,
@@ -115,6 +124,7 @@ if TYPE_CHECKING:
         RetargetingRanker,
         RetargetingRankerCV,
         SingleIndexRegressor,
+        TableEncoder,
         ThresholdFeatures,
     )
     from convexrank.estimators.graph_ranks import (

@@ -100,9 +100,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _later(commands: Any) -> None:
     """Add the commands whose modules are in the folder of commands."""
-    from convexrank.commands import listing, pagerank, rank, solve
+    from convexrank.commands import listing, pagerank, rank, solve, table
 
-    for module in (solve, rank, pagerank, listing):
+    for module in (table, solve, rank, pagerank, listing):
         module.add(commands)
 
 

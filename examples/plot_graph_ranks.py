@@ -66,7 +66,7 @@ plt.show()
 # --------------------------
 # Let the share of each link be wrong by a half: the bars are the possible ranks, the points those of PageRank. What is
 # above in every case is proved by the intervals alone.
-sets = cr.consensus.Polytopes.around(graph, 0.5, dangling="uniform")
+sets = cr.consensus.Polytopes.around(graph, 0.5)
 bounds = cr.consensus.score_intervals(sets)
 first = "numpy"
 below = [node for node in bounds.nodes if bounds.above(first, node)]

@@ -41,6 +41,16 @@ def loop_push_risk(y, s, p=3, theta=0.0):
     return (total / (len(y) - sum(y))) ** (1 / p)
 
 
+def loop_recall_at_precision(y, s, numerator=3, denominator=5):
+    """Every threshold in turn; the precision is compared in integers."""
+    best = 0
+    for threshold in set(s):
+        chosen = [label for label, score in zip(y, s, strict=True) if score >= threshold]
+        if sum(chosen) * denominator >= numerator * len(chosen):
+            best = max(best, sum(chosen))
+    return best / sum(y)
+
+
 def loop_auc(y, s):
     right, pairs = 0.0, 0
     for i, k in itertools.product(range(len(y)), repeat=2):
@@ -111,6 +121,7 @@ BIPARTITE = {
     "auc": (metrics.auc, loop_auc),
     "partial_auc": (lambda y, s: metrics.partial_auc(y, s, 0.3), loop_partial_auc),
     "precision_at": (lambda y, s: metrics.precision_at(y, s, 3), None),
+    "recall_at_precision": (lambda y, s: metrics.recall_at_precision(y, s, 0.6), loop_recall_at_precision),
     "positives_at_top": (metrics.positives_at_top, loop_positives_at_top),
     "dcg": (metrics.dcg, loop_dcg),
     "average_reciprocal_rank": (metrics.average_reciprocal_rank, loop_average_reciprocal_rank),

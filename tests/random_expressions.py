@@ -132,7 +132,9 @@ class Expressions:
         return rules.pair_sums(phi, *(self.affine_rows(leaf, 1) for leaf in ends))
 
     def convex_rows(self, depth: int) -> Node:
-        draw, kind = self.draw, self.draw.randrange(8)
+        draw, kind = self.draw, self.draw.randrange(9)
+        if kind == 8:
+            return self.cumulative(depth)
         if kind == 0 or depth <= 0:
             return self.affine_rows(draw.choice(self.leaves), 1)
         if kind == 1:
@@ -151,6 +153,16 @@ class Expressions:
             return rows * self.factors(n, 0.0) + self.constant(n)
         level = self.level(depth - 1) * self.factors(self.f.count, 0.0)
         return rows + (level if draw.random() < 0.7 else level + self.constant(self.f.count))
+
+    def cumulative(self, depth: int) -> Node:
+        """Log-sum-exps up to the grade of each row, or up to levels with ties."""
+        rows, weights = self.convex_rows(depth - 1), None
+        n, same = len(rows.axis.rows), rows.axis is self.f.rows.axis
+        if self.draw.random() < 0.5:
+            weights = np.array([self.draw.choice([0.1, 0.5, 1.0, 2.0]) for _ in range(n)])
+        levels = [self.draw.randrange(4) for _ in range(n)]
+        grades = self.f.grades if same and self.draw.random() < 0.5 else np.array(levels, dtype=float)
+        return rules.cumulative_log_sum_exp(rows, grades, weights)
 
     def highest(self, rows: Node) -> Node:
         """A mean of the highest by count or share, or several of them; rows count by their own or other weights."""

@@ -625,6 +625,52 @@ class HasPrimal(Small):
         return -A.T @ x / L2
 
 
+class Constrained(Ridge):
+    """The ridge with w₀ ≤ −1, a limit that binds; its Lagrangian is a ridge with a slope."""
+
+    default_solver = "multiplier-search"
+    normal = np.linalg.solve(CURVATURE, np.array([1.0, 0.0]))
+    answer = RIDGE - normal * (RIDGE[0] + 1.0) / normal[0]
+
+    def excess(self, x):
+        return float(x[0]) + 1.0
+
+    def interior(self):
+        return np.array([-3.0, 0.0])
+
+    def lagrangian(self, multiplier):
+        return _Tilted(multiplier)
+
+    def dual_value(self, multiplier, least):
+        return least + multiplier
+
+    def between(self, inside, outside):
+        share = min(1.0, (-1.0 - inside[0]) / max(outside[0] - inside[0], 1e-300))
+        return outside if outside[0] <= -1.0 else inside + share * (outside - inside)
+
+
+@dataclass(frozen=True)
+class _Tilted(Smooth):
+    """The Lagrangian of the ridge with a limit."""
+
+    multiplier: float
+
+    capabilities = frozenset({"Smooth", "Certified"})
+
+    def objective(self, w):
+        return self.value_and_gradient(w)[0]
+
+    def value_and_gradient(self, w):
+        value, gradient = ridge(np.asarray(w))
+        return value + self.multiplier * float(w[0]), gradient + self.multiplier * np.array([1.0, 0.0])
+
+    smooth_value_and_gradient = value_and_gradient
+
+    def certificate(self, x, witness=None):
+        value, gradient = self.value_and_gradient(x)
+        return cr.Certificate(gap(gradient), value, value - gap(gradient))
+
+
 SMALL = {
     cls.__name__: cls
     for cls in (
@@ -651,5 +697,6 @@ SMALL = {
         Flows,
         Saddle,
         HasPrimal,
+        Constrained,
     )
 }

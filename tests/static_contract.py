@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from convexrank.problems.bipartite.rmax_push import RmaxPush
     from convexrank.problems.bipartite.top_push import TopPush
     from convexrank.problems.consensus.consensus_rank import ConsensusRank
+    from convexrank.problems.constrained.rate_constrained import RateConstrained
     from convexrank.problems.duals.ranking_dual import RankingDual
     from convexrank.problems.graph_ranks.lpq_rank import LpqRank
     from convexrank.problems.graph_ranks.page_rank import PageRank
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from convexrank.solvers.fixed_point._affine import AffineFixedPoint
     from convexrank.solvers.saddle._saddle import Saddle
     from convexrank.solvers.saddle.interior_point import Flows
+    from convexrank.solvers.saddle.multiplier_search import Constrained
     from convexrank.solvers.saddle.through_primal import HasPrimal
     from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
     from convexrank.solvers.working_sets.working_sets import Columnwise
@@ -85,6 +87,9 @@ if TYPE_CHECKING:
         return x, x, x, x
 
     def ranking_dual(x: RankingDual) -> tuple[can.Exact, HasPrimal, can.Certified]:
+        return x, x, x
+
+    def constrained(x: RateConstrained) -> tuple[can.Exact, Constrained, can.Certified]:
         return x, x, x
 
     def consensus(x: ConsensusRank) -> tuple[Flows, Multimodal, can.Exact, can.FixedPoint, can.Referenced]:

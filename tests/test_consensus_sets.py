@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from scipy.optimize import linprog
 
 import convexrank as cr
@@ -122,7 +123,13 @@ def ranks_of(P):
             ValueError,
             "inequalities has 1 entries",
         ),
-        (lambda: Polytopes.around(cr.Graph.from_edges([0], [1]), 0.1), ValueError, "node 1 has no link"),
+        (
+            lambda: Polytopes.around(cr.Graph.from_edges([0], [1]), 0.1, dangling="error"),
+            ValueError,
+            "node 1 has no link.*Polytopes.around",
+        ),
+        (lambda: Polytopes.around(cr.Graph.from_edges([0], [1], n=10**5), 0.1), ValueError, "149 GiB"),
+        (lambda: Polytopes(*[sparse.csr_array((10**5, 10**5))] * 2), ValueError, "at most 20000"),
         (lambda: Polytopes.around([[0, 1]], 0.1), TypeError, "graph is a list"),
         (lambda: PartialOrders([[[0, 1]], []]), ValueError, "node 1 has nothing in chains and in targets"),
         (lambda: PartialOrders([[[0, 2]], [[0, 1]]]), ValueError, "chains.0. has the node 2"),
@@ -144,8 +151,8 @@ def test_bad_input_is_refused_and_the_node_named(make, error, message):
 def test_labelled_graphs_give_a_candidate_a_type():
     graph = cr.LabelledGraph.from_edges([0, 0, 0, 1], [1, 2, 1, 0], ["cites", "cites", "likes", "likes"])
     with pytest.raises(ValueError, match=r"node 2 has no edge out of it \(1 such nodes\)"):
-        CandidateSets.from_labelled(graph)
-    sets = CandidateSets.from_labelled(graph, dangling="uniform")
+        CandidateSets.from_labelled(graph, dangling="error")
+    sets = CandidateSets.from_labelled(graph)
     assert sets.vertices(0).tolist() == [[0.0, 0.5, 0.5], [0.0, 1.0, 0.0]]
     assert np.allclose(sets.vertices(2), 1.0 / 3.0, atol=tolerance("atoms"))
     with pytest.raises(TypeError, match="LabelledGraph"):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 import re
+import sys
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -15,6 +19,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.core.results import Certificate
 from convexrank.data.display import html_table, number_text, short_text, sparkline
+from convexrank.data.messages import not_installed
 from convexrank.problems import REGISTRY
 
 pytestmark = pytest.mark.quick
@@ -196,3 +201,55 @@ def test_sparklines_keep_to_their_box():
         ]
         assert 2.0 <= min(heights) <= max(heights) <= 38.0
     assert sparkline([], "gap") == sparkline([np.nan, 1.0], "gap") == ""
+
+
+def test_solutions_are_compared_by_where_and_how_they_end():
+    X, y = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 2
+    problem = cr.problems.PNormPush(X, y, p=2, l2=0.1)
+    one, again, other = problem.solve(), problem.solve(), problem.changed(l2=0.2).solve()
+    assert one == again
+    assert hash(one) == hash(again)
+    assert one == pickle.loads(pickle.dumps(one))
+    assert one != other
+    assert one != problem.solve("lbfgs")
+    assert one != dataclasses.replace(one, x=one.x + 1.0)
+    assert one != "a solution"
+
+
+def test_versions_are_those_of_the_distributions():
+    found = cr.show_versions()
+    assert found.entries["convexrank"] == cr.__version__
+    for name in ("numpy", "jax", "cvxpy", "unopy", "matplotlib"):
+        assert found.entries[name] == metadata.version(name)
+    assert "pytest" not in found.entries
+    lines = repr(found).splitlines()
+    assert (
+        len(
+            {
+                line.index(version)
+                for line, version in zip(lines, found.entries.values(), strict=True)
+                if version
+            }
+        )
+        == 1
+    )
+    assert repr(type(found)({"numpy": "2", "nothing": ""})) == "numpy    2\nnothing  (not installed)"
+
+
+@pytest.mark.parametrize("missing", ["cvxpy", "jaxopt"])
+def test_what_is_not_installed_is_named(missing, problem, monkeypatch):
+    """A light install lacks the exact solver; another import error stays as it is."""
+    solver = {"cvxpy": "exact", "jaxopt": "jaxopt-lbfgs"}[missing]
+    for name in [name for name in sys.modules if name == missing or name.startswith(f"{missing}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    for name in (
+        "convexrank.solvers.exact",
+        "convexrank.solvers.descent.jaxopt_lbfgs",
+        "convexrank.core.cvxpy_model",
+    ):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ModuleNotFoundError, match=f"{missing} is not installed, and this call needs it"):
+        problem.solve(solver)
+    other = ModuleNotFoundError("No module named 'other'", name="other")
+    assert not_installed(other) is other

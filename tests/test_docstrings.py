@@ -37,6 +37,7 @@ SAID_ELSEWHERE = {
 USERS_CALL = (
     "convexrank.atoms",
     "convexrank.bounds",
+    "convexrank.calibration",
     "convexrank.consensus",
     "convexrank.divergences",
     "convexrank.estimators",

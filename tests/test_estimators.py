@@ -18,12 +18,16 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from convexrank import ConvergenceWarning, PushRanker, losses, metrics
+from convexrank.estimators._objectives import names_of, own_fields
+from convexrank.estimators.push import _OF_OBJECTIVES
+from convexrank.problems import PartialAUC
+from convexrank.problems.bipartite._base import Bipartite
 from tests.tolerances import tolerance
 
 L2 = 0.05
 
 
-@parametrize_with_checks([PushRanker()])
+@parametrize_with_checks([PushRanker(), PushRanker(objective="top_bottom_push", bottom_weight=0.5)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -116,6 +120,89 @@ def test_weights_are_repeated_rows(choice):
     reach = sum(math.sqrt(2 * fitted.gap_ / L2) for fitted in (weighted, repeated)) + tolerance("summation")
     assert np.linalg.norm(weighted.coef_ - repeated.coef_) <= reach
     assert np.linalg.norm(weighted.coef_ - plain.coef_) > 10 * reach
+
+
+# --- other objectives by name -----------------------------------------------------------------------------------------
+
+FAMILY = names_of(Bipartite)
+# A value of each parameter, other than its default, that all objectives which have it take.
+VALUES = {
+    "p": 3.0,
+    "price": 2.0,
+    "loss": "squared_hinge",
+    "max_fpr": 0.4,
+    "spectrum": ("top", 3),
+    "bottom_weight": 0.5,
+}
+OTHERS = sorted(set(FAMILY) - {"push"})
+
+
+def parameters_of(objective):
+    return {name: VALUES[name] for name in own_fields(objective) if name in VALUES}
+
+
+def test_every_parameter_of_the_family_is_one_of_the_estimator():
+    known = set(PushRanker().get_params())
+    for objective in FAMILY:
+        missing = set(own_fields(objective)) - known - {"dtype"}
+        assert not missing, f"add {missing} of {objective} to PushRanker and to the names of its parameters"
+    assert set(_OF_OBJECTIVES) == {name for objective in FAMILY for name in own_fields(objective)} - {"dtype"}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("objective", OTHERS)
+def test_a_named_objective_is_the_definition_of_its_class(objective, weighted):
+    X, y = draw()
+    weights = np.random.default_rng(1).integers(0, 4, size=len(y)) if weighted else None
+    given = parameters_of(objective)
+    model = PushRanker(objective=objective, l2=L2, **given).fit(X, y, sample_weight=weights)
+    problem = FAMILY[objective](X, y, sample_weight=weights, l2=L2, **given)
+
+    def value(w):
+        return problem.definition(X @ w) + L2 / 2 * w @ w
+
+    found = value(model.coef_)
+    assert found == pytest.approx(
+        model.solution_.value, rel=tolerance("summation"), abs=tolerance("summation")
+    )
+    assert model.solution_.converged
+    best = optimize.minimize(
+        value, model.coef_ + 0.3, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}
+    )
+    assert found <= best.fun + model.gap_ + tolerance("summation")
+    assert value(np.zeros(2)) > found
+
+
+@pytest.mark.parametrize("objective", OTHERS)
+def test_parameters_of_an_objective_are_parameters_of_the_estimator(objective):
+    X, y = draw()
+    given = parameters_of(objective)
+    model = PushRanker(objective=objective, l2=L2, **given)
+    assert clone(model).get_params() == model.get_params()
+    assert model.get_params().items() >= {"objective": objective, **given}.items()
+    for name, value in given.items():
+        other = PushRanker(objective=objective, l2=L2, **given).set_params(**{name: value})
+        search = GridSearchCV(other, {name: [value]}, cv=StratifiedKFold(2), error_score="raise").fit(X, y)
+        assert np.array_equal(search.best_estimator_.coef_, clone(model).fit(X, y).coef_)
+    for name in set(VALUES) - set(given):
+        with pytest.raises(
+            ValueError, match=rf"{name} is .*, but objective='{objective}' has no such parameter"
+        ):
+            clone(model).set_params(**{name: VALUES[name]}).fit(X, y)
+
+
+def test_one_search_compares_objectives():
+    X, y = draw(60, 3)
+    grid = [
+        {"objective": ["partial_auc"], "max_fpr": [0.1, 1.0]},
+        {"objective": ["spectral_push"], "spectrum": ["uniform", ("top", 0.2), [0.25, 0.75]]},
+        {"objective": ["push"], "p": [1, 8]},
+    ]
+    folds = StratifiedKFold(3)
+    search = GridSearchCV(PushRanker(l2=L2), grid, cv=folds, error_score="raise").fit(X, y)
+    assert len(search.cv_results_["mean_test_score"]) == 7
+    best = PushRanker(l2=L2, **search.best_params_)
+    assert search.best_score_ == cross_val_score(best, X, y, cv=folds).mean()
 
 
 # --- scores, labels, sparse data ------------------------------------------------------------------------------------
@@ -267,6 +354,23 @@ def test_not_converged_is_said():
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
+        ({"objective": "top"}, ValueError, "objective is 'top', expected one of: .*partial_auc.*top_push"),
+        ({"objective": "list_net"}, ValueError, "objective is 'list_net', expected one of: "),
+        ({"objective": None}, ValueError, "objective is None, expected one of: "),
+        ({"objective": PartialAUC}, ValueError, "objective is .*PartialAUC.*, expected one of: "),
+        ({"objective": "partial_auc", "max_fpr": 0.0}, ValueError, "max_fpr is 0.0"),
+        ({"objective": "partial_auc", "max_fpr": 1.5}, ValueError, "max_fpr is 1.5"),
+        ({"objective": "partial_auc", "max_fpr": "all"}, TypeError, "max_fpr is 'all'"),
+        ({"objective": "partial_auc", "loss": "square"}, ValueError, "loss is 'square', expected one of"),
+        ({"objective": "partial_auc", "p": 8}, ValueError, "p is 8, but objective='partial_auc' has no such"),
+        ({"objective": "spectral_push", "spectrum": [0.7, 0.3]}, ValueError, "spectrum"),
+        ({"objective": "spectral_push", "spectrum": [0.3, 0.3]}, ValueError, "spectrum"),
+        (
+            {"objective": "top_push", "spectrum": np.ones(3) / 3},
+            ValueError,
+            "spectrum is .* has no such parameter",
+        ),
+        ({"max_fpr": 0.1}, ValueError, "max_fpr is 0.1, but objective='push' has no such parameter"),
         ({"p": 0}, ValueError, "p is 0"),
         ({"p": math.nan}, ValueError, "p is nan"),
         ({"p": "4"}, TypeError, "p is '4'"),

@@ -381,7 +381,9 @@ def test_log_sum_exps_with_constants_that_cancel_have_their_rounding_in_the_gap(
         # what constants of this size may round is in the gap, and hardly more
         error = abs(found.value - Far(*data(), far=0.0, l2=1.0).objective(point))
         assert found.gap >= error - tolerance("summation")
-    assert problem.certificate(truth.x).gap <= max(1e-12, 2.0 * len(truth.instance.y) * np.finfo(float).eps * far)
+    assert problem.certificate(truth.x).gap <= max(
+        1e-12, 2.0 * len(truth.instance.y) * np.finfo(float).eps * far
+    )
 
 
 def off_by(wrong):

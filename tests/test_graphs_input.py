@@ -324,6 +324,23 @@ def test_personalizations_in_columns_of_any_make():
             assert np.abs(found.T - wanted).sum(axis=1).max() <= 2e-8
 
 
+def test_topics_have_a_rank_each():
+    """A dictionary of nodes, or of weights, for each topic; a dictionary of numbers stays one personalization."""
+    graph = cr.Graph.from_edges([0, 1, 2, 0], [1, 2, 0, 2], names=("ann", "bob", "cat"))
+    topics = {"sport": ["ann", "bob"], "news": {"cat": 2.0, "ann": 1.0}, 3: {"bob"}}
+    found = cr.pagerank(graph, personalization=topics)
+    assert list(found) == list(topics)
+    for topic, nodes in topics.items():
+        alone = cr.pagerank(graph, personalization=nodes)
+        assert np.abs(found[topic] - alone).sum() <= 2e-8
+    named = cr.pagerank(graph, personalization=topics, named=True)
+    assert named["news"] == graph.named(found["news"])
+    with pytest.raises(ValueError, match=r"personalization\['sport'\].*'dan'"):
+        cr.pagerank(graph, personalization={"sport": ["dan"]})
+    with pytest.raises(ValueError, match=r"personalization\['sport'\]"):
+        cr.pagerank(graph, personalization={"sport": []})
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

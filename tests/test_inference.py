@@ -432,22 +432,46 @@ def ends_of_shares(count, n, delta):
     return max(low, count / n - radius), min(high, count / n + radius)
 
 
+def bet(values, delta):
+    """The lower bound of a mean by betting: one mean of the grid after the other, one value after the other."""
+    n, mean = len(values), float(sum(values)) / len(values)
+    shuffled = [values[k] for k in np.random.default_rng(0).permutation(n)]
+    first = concentration.mean_lower(mean, n, 0.01 * delta)
+    step, found = 0.003 / math.sqrt(n), first
+    for place in itertools.count(math.floor(math.sqrt(first) / step) + 1):
+        tested = (place * step) ** 2
+        seen, wealth, target = [], 1.0, 1.0 / (0.99 * delta)
+        squares = tested * (1 - tested)
+        for t, value in enumerate(shuffled):
+            if wealth >= target * (1 - 1e-11):
+                break
+            variance = squares / (t + 1)
+            bold = math.sqrt(2 * math.log(target / wealth) / ((n - t) * variance))
+            wealth *= 1 + min(bold, 0.95 / tested) * (value - tested)
+            seen.append(value)
+            squares += (value - (tested + sum(seen)) / (t + 2)) ** 2
+        if wealth < target * (1 - 1e-11) or tested > max(
+            mean, ((math.floor(math.sqrt(first) / step) + 1) * step) ** 2
+        ):
+            return found
+        found = tested
+    return found
+
+
+@settings(max_examples=30)
 @given(data=lists(least=1), p=st.sampled_from([1.0, 2.5, 16.0]))
 def test_push_risk_is_the_two_steps(data, p):
-    """Against its definition, one negative at a time, and the two roots by scipy."""
+    """Against its definition, one negative at a time, and the bets in plain loops."""
     y, s = data
     up, down = s[y == 1], s[y == 0]
     i, k, alpha = len(up), len(down), 0.05
     band = alpha * math.sqrt(k) / (math.sqrt(i) + math.sqrt(k))
     ends = np.array([ends_of_shares(sum(a <= b for a in up), i, band) for b in down])
-    low, high = (ends**p).mean(axis=0)
+    low, high = (ends**p).T
     found = inference.push_risk_interval(y, s, p)
-    limit = math.log(2 / (alpha - band)) / k
-    for mean, end in ((low, found.lower), (high, found.upper)):
-        if 0 < mean < 1 and 1e-300 < end**p and end < 1 - 1e-6:
-            assert stats.entropy([mean, 1 - mean], [end**p, 1 - end**p]) == pytest.approx(limit, rel=SAME)
-        else:  # no float is as far as the root
-            assert end > 1 - 1e-6 or mean == 0 == end or stats.entropy([mean, 1 - mean], [1e-300, 1]) < limit
+    side = (alpha - band) / 2
+    assert found.lower == pytest.approx(min(bet(low, side) ** (1 / p), found.estimate), abs=GRID)
+    assert found.upper == pytest.approx(max((1 - bet(1 - high, side)) ** (1 / p), found.estimate), abs=GRID)
 
 
 @settings(max_examples=30)
@@ -465,15 +489,13 @@ def test_partial_auc_is_the_two_steps(data, limit):
         gains.append(
             [np.maximum(1 - (x + (z - x) * share) / limit, 0).mean() for x, z in zip(*rates, strict=True)]
         )
-    most, least = np.mean(gains, axis=0)
     found = inference.partial_auc_interval(y, s, limit)
-    n_limit = math.log(2 / (alpha - band)) / i
-    for mean, end in ((least, found.lower / limit), (most, found.upper / limit)):
-        if 0.001 < mean < 0.999 and 1e-3 < end < 1 - 1e-3:
-            reached = stats.entropy([mean, 1 - mean], [end, 1 - end])
-            assert reached == pytest.approx(n_limit, rel=GRID, abs=GRID)
-        else:
-            assert min(end, 1 - end) <= 1e-3 or not 0.001 < mean < 0.999
+    side = (alpha - band) / 2
+    low, high = np.minimum(gains, 1.0).T[::-1]
+    assert found.lower / limit == pytest.approx(min(bet(low, side), found.estimate / limit), abs=GRID)
+    assert found.upper / limit == pytest.approx(
+        max(1 - bet(1 - high, side), found.estimate / limit), abs=GRID
+    )
 
 
 @pytest.mark.parametrize("n", [1, 7, 130, 3000])

@@ -69,16 +69,21 @@ def test_differences_are_those_of_the_estimates():
         assert swapped.p_value == pytest.approx(found.p_value)
 
 
-def test_exact_difference_of_queries_is_chernoffs_bound():
+def test_exact_difference_of_queries_is_what_bets_refute():
+    """Capitals of constant bets on each side, number by number; the p-value is that of no difference."""
     y, s1, s2, qid = queries(5, 300)
     values = [metrics.mean_average_precision(y, s, qid, per_query=True) for s in (s1, s2)]
-    n, middle = len(values[0]), (1 + np.mean(values[0] - values[1])) / 2
+    moved = (1 + values[0] - values[1]) / 2
+
+    def capital(numbers, mean):
+        return np.mean([math.prod(1 + 0.95 / 2**j * (x / mean - 1) for x in numbers) for j in range(8)])
+
     found = inference.compare(y, s1, s2, "map", qid=qid, method="exact")
-    divergence = middle * math.log(2 * middle) + (1 - middle) * math.log(2 - 2 * middle)
-    assert found.p_value == pytest.approx(2 * math.exp(-n * divergence))
-    end = (1 + found.interval.lower) / 2
-    reached = middle * math.log(middle / end) + (1 - middle) * math.log((1 - middle) / (1 - end))
-    assert n * reached == pytest.approx(math.log(2 / 0.05))
+    assert capital(moved, (1 + found.interval.lower) / 2) == pytest.approx(2 / 0.05)
+    assert capital(1 - moved, (1 - found.interval.upper) / 2) == pytest.approx(2 / 0.05)
+    assert found.p_value == pytest.approx(2 / max(capital(moved, 0.5), capital(1 - moved, 0.5)))
+    wide = math.sqrt(2 * math.log(2 / 0.05) / 300)  # Hoeffding's
+    assert found.interval.width < wide
 
 
 @given(p_values=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=7))

@@ -22,7 +22,7 @@ FLOORS = (
     ("annex",),
     ("__main__", "cli", "demo", "networkx_backend"),
     ("commands",),
-    ("bounds", "estimators", "plotting", "jax_losses", "verification"),
+    ("bounds", "estimators", "plotting", "jax_losses", "objectives", "verification"),
     ("problems",),
     ("consensus", "solvers", "links", "divergences", "losses", "population", "prices"),
     (
@@ -33,6 +33,7 @@ FLOORS = (
         "regularizers",
         "metrics",
         "inference",
+        "calibration",
         "features",
         "claims",
         "modelling",

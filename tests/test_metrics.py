@@ -53,6 +53,7 @@ def test_precision_is_the_mean_over_all_allowed_orders(data, k):
     k = min(k, len(y))
     expected = loop_precision(y.tolist(), s.tolist(), k)
     assert metrics.precision_at(y, s, k) == pytest.approx(expected, rel=SUMMATION)
+    assert metrics.recall_at(y, s, k) == pytest.approx(expected * k / y.sum(), rel=SUMMATION)
 
 
 TIED = (np.array([True, False, True, False, True, False]), np.array([3.0, 3.0, 2.0, 1.0, 1.0, 0.0]))
@@ -65,6 +66,7 @@ PLANTED = {
     "auc": lambda y, s: float(np.mean(s[y][:, None] > s[~y])),
     "partial_auc": lambda y, s: metrics.partial_auc(y, s, 0.3) / 0.3,
     "positives_at_top": lambda y, s: int((s[y] >= s[~y].max()).sum()),
+    "recall_at_precision": lambda y, s: metrics.recall_at_precision(y, s, 0.9),
     "dcg": lambda y, s: metrics.dcg(y, s) * math.log(2),
     "average_reciprocal_rank": lambda y, s: metrics.average_reciprocal_rank(y, s) / y.sum(),
 }

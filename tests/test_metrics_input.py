@@ -60,6 +60,10 @@ def test_three_classes_are_refused(name):
         (lambda y, s: metrics.precision_at(y, s, 0.0), ValueError, "k is 0.0"),
         (lambda y, s: metrics.precision_at(y, s, True), TypeError, "k is True"),
         (lambda y, s: metrics.precision_at(y, s, "3"), TypeError, "k is '3'"),
+        (lambda y, s: metrics.recall_at(y, s, 4), ValueError, "k is 4 but y has 3 rows"),
+        (lambda y, s: metrics.recall_at_precision(y, s, 0.0), ValueError, "min_precision is 0.0"),
+        (lambda y, s: metrics.recall_at_precision(y, s, 1.1), ValueError, "min_precision is 1.1"),
+        (lambda y, s: metrics.recall_at_precision(y, s, "1"), TypeError, "min_precision is '1'"),
         (lambda y, s: metrics.ranking_risk(y, s, "worst"), ValueError, "half, misrank, strict"),
     ],
 )

@@ -14,6 +14,7 @@ from convexrank import losses
 from convexrank.modelling import balls as balls_reading
 from convexrank.modelling import (
     conjugate,
+    cumulative,
     functions,
     jax_reading,
     language,
@@ -122,7 +123,7 @@ def test_the_dual_has_the_optimum_of_the_primal(seed):
 
 # --- planted bugs -----------------------------------------------------------------------------------------------------
 
-SEEDS = range(60)
+SEEDS = range(100)
 
 
 def twice(function):
@@ -222,6 +223,10 @@ def spoilt_run(kernel):
     return kernel
 
 
+def is_chain(program, k, *_):
+    return isinstance(program.nodes[k], cumulative.CumulativeLogSumExp)
+
+
 def with_moves_doubled(function):
     return replace(function, moved=lambda x: tuple(2.0 * one for one in function.moved(x)))
 
@@ -296,6 +301,41 @@ BUGS = {
     "shares move as if unweighted": of_member(products, "partial_shares", of_even_rows),
     "the border between the lowest": of_member(
         highest, "border_of", lambda old: lambda node, x: old(node, -x)
+    ),
+    "levels before one another forgotten": of_member(
+        cumulative, "scan", lambda old: lambda join, values, firsts: old(join, values, np.ones_like(firsts))
+    ),
+    "queries chained to one another": of_member(
+        cumulative,
+        "scan",
+        lambda old: lambda join, values, firsts: old(join, values, np.arange(len(firsts)) == 0),
+    ),
+    "ties do not count in levels": of_member(
+        loops, "_log_of_sum", lambda old: lambda terms: old(terms[:1] if len(terms) == 2 else terms)
+    ),
+    "levels' own curvature alone": of_member(
+        products,
+        "_curve",
+        lambda old: lambda *x: old(*x[:5], [0.0 * one for one in x[5]]) if is_chain(*x) else old(*x),
+    ),
+    "certificates' chains without weights": of_member(
+        reference, "of_chain", lambda old: lambda node: old(replace(node, exact_weights=node.weights**0.0))
+    ),
+    "what levels pass on is free": of_member(
+        conjugate,
+        "dual_of_levels",
+        lambda old: lambda node, m, u, v: (old(node, m, u, v)[0] * 0.0, old(node, m, u, v)[1]),
+    ),
+    "levels unweighted in balls": of_member(
+        balls_reading,
+        "_chain",
+        lambda old: lambda node, x: old(replace(node, exact_weights=node.weights**0.0), x),
+    ),
+    "levels in the model without weights": of_member(
+        Cvxpy, "cumulative", lambda old: lambda self, x, node: old(self, x - node.logs, node)
+    ),
+    "levels far out are the lowest": of_member(
+        cumulative.CumulativeLogSumExp, "highest", lambda old: lambda self, x: -old(self, -x)
     ),
     "weights dropped in the model": of_member(
         Cvxpy,
@@ -396,6 +436,11 @@ JAX_BUGS = {
         jax_reading, "_pad", lambda old: lambda values, size, fill: old(values, size, values[0])
     ),
     "softplus doubled": of_table(functions.softplus, "read", twice),
+    "levels before one another forgotten": of_member(
+        jax_reading,
+        "_chain",
+        lambda old: lambda node, x: replace(old(node, x), firsts=old(node, x).firsts | True),
+    ),
     "logarithms without weights": of_member(
         type(jax_reading._language()),
         "log_sum_exp",

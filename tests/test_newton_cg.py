@@ -66,7 +66,9 @@ def test_products_are_those_of_differences_of_the_gradient(name):
     scores, v, step = rng.normal(size=len(Y)), rng.normal(size=len(Y)), 1e-5
     found = problem.score_products(scores)
     ends = [problem.risk_and_score_gradient(scores + s * v)[1] for s in (step, -step)]
-    assert np.allclose(found.on(None)(v), (ends[0] - ends[1]) / (2 * step), atol=tolerance("finite differences"))
+    assert np.allclose(
+        found.on(None)(v), (ends[0] - ends[1]) / (2 * step), atol=tolerance("finite differences")
+    )
     value, gradient = problem.risk_and_score_gradient(scores)
     assert found.value == pytest.approx(value, rel=tolerance("pieces"))
     assert np.allclose(found.gradient, gradient, atol=tolerance("pieces"))

@@ -221,7 +221,7 @@ def test_a_farm_may_lift_a_page_by_name():
             "node 'b' can recommend nothing: its bounds for node 'a'",
         ),
         (
-            lambda: Polytopes.around(cr.Graph.from_edges([0], [1], names=["a", "b"]), 0.1),
+            lambda: Polytopes.around(cr.Graph.from_edges([0], [1], names=["a", "b"]), 0.1, dangling="error"),
             ValueError,
             "node 'b' has no link",
         ),

@@ -181,6 +181,20 @@ def test_parameters_of_the_formulation_are_nested():
         model.set_params(formulation__widht=1.0)
 
 
+def test_a_formulation_of_the_package_by_its_name():
+    X, y, qid = draw(grades=3)
+    model = cr.Ranker("list_net", {"target": "linear"}, l2=L2).fit(X, y, qid)
+    problem = cr.problems.ListNet(X, y, qid, target="linear", l2=L2)
+    assert model.solution_.value == problem.solve().value
+    assert clone(model).get_params()["formulation__target"] == "linear"
+    other = clone(model).set_params(formulation="rank_svm", params=None, formulation__loss="squared_hinge")
+    assert other.fit(X, y, qid).solution_.instance.loss == cr.losses.SquaredHinge()
+    with pytest.raises(ValueError, match="sample_weight is given, but ListNet has no weights of rows"):
+        model.fit(X, y, qid, np.ones(len(y)))
+    with pytest.raises(ValueError, match=r"formulation is 'listnet'.* expected one of"):
+        cr.Ranker("listnet").fit(X, y, qid)
+
+
 def test_pickle_and_clone():
     X, y, qid = draw()
     model = cr.Ranker(HuberTop, {"count": 5}, l2=L2, tol=1e-6).fit(X, y, qid)

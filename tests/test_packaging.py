@@ -9,6 +9,7 @@ import runpy
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,3 +81,21 @@ def test_console_script_exists() -> None:
 
 def test_typing_marker_travels_with_the_package() -> None:
     assert (Path(convexrank.__file__).parent / "py.typed").is_file()
+
+
+def test_the_paper_cites_what_it_lists_and_its_code_runs() -> None:
+    text, sources = (
+        (ROOT / "paper" / name).read_text(encoding="utf-8") for name in ("paper.md", "paper.bib")
+    )
+    assert set(re.findall(r"\[@(\w+)\]", text)) == set(re.findall(r"^@\w+\{(\w+),", sources, re.MULTILINE))
+    names: dict[str, Any] = {}
+    exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], names)
+    problem = names["Own"]([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1], l2=0.1)
+    assert problem.solve().converged
+
+
+def test_the_lowest_versions_are_those_of_the_project() -> None:
+    lines = runpy.run_path(str(ROOT / "tests" / "lowest_versions.py"))["constraints"](PROJECT)
+    named = [re.match(r"[\w-]+", line)[0] for line in PROJECT["dependencies"]]
+    assert [line.split("==")[0] for line in lines[: len(named)]] == named
+    assert all(re.fullmatch(r"[\w-]+==[\d.]+", line) for line in lines)

@@ -169,6 +169,14 @@ def test_the_figure_draws_promises_against_their_yield(promise, rate):
                 assert height == found.rates[rate]
 
 
+def test_the_figure_has_the_rates_of_these_rows_where_none_is_near_a_limit():
+    """Two scores: all rows, or none, are above a threshold."""
+    panel = plotting.promises(np.repeat([0, 1], 40), np.repeat([0.0, 1.0], 40), "min_recall")
+    own = panel.lines[-1]
+    assert own.get_label() == "these rows"
+    assert len(own.get_xydata()) > 0
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

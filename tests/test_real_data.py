@@ -220,8 +220,8 @@ def test_a_line_of_counts_is_no_edge(tmp_path):
 def test_polytopes_of_dangling_nodes():
     graph = cr.Graph.from_edges([0, 0, 1], [1, 2, 2])
     with pytest.raises(ValueError, match='dangling="uniform"'):
-        cr.consensus.Polytopes.around(graph, 0.1)
-    sets = cr.consensus.Polytopes.around(graph, 0.1, dangling="uniform")
+        cr.consensus.Polytopes.around(graph, 0.1, dangling="error")
+    sets = cr.consensus.Polytopes.around(graph, 0.1)
     assert np.allclose(sets.lower[2], 0.9 / 3, rtol=1e-15, atol=0)
     assert np.allclose(sets.upper[2], 1.1 / 3, rtol=1e-15, atol=0)
     with pytest.raises(ValueError, match="dangling"):

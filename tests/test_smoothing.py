@@ -386,3 +386,22 @@ def test_a_wrong_solver_makes_gaps_larger_but_not_false(name, monkeypatch):
     assert found.gap > 2.0 * right.gap
     assert found.lower_bound <= best.value + 1e-12
     assert float(proof.gap) > 2.0 * right.gap
+
+
+@pytest.mark.parametrize("width", [1e-9, 1e-3, 0.3, 5.0, 1e3])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_pairs_prove_by_a_sort_is_what_they_prove_one_by_one(loss, weighted, width, monkeypatch):
+    """Kernels of certificates: no list of pairs, and many blocks of those within the width."""
+    X, y = binary(3, 300)
+    weights = np.random.default_rng(0).integers(0, 3, size=300).astype(float) if weighted else None
+    problem = cr.problems.PartialAUC(X, y, 0.3, loss, l2=0.1, sample_weight=weights)
+    scores = X @ np.random.default_rng(1).normal(size=X.shape[1])
+    monkeypatch.setattr(below, "SORTED", 0)
+    monkeypatch.setattr(below, "_WITHIN", 50)
+    value, slopes = problem.reference_below(scores, width)
+    monkeypatch.setattr(below, "_pairs_of", lambda node, near: below._below_pairs)
+    truth, expected = problem.reference_below(scores, width)
+    assert off(value, truth) < SUMS
+    assert off(slopes, expected) < SUMS
+    assert value <= problem.reference_value(scores) + SUMS

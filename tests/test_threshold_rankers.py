@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.kernel_approximation import Nystroem
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import convexrank as cr
 from convexrank import PushRanker, RetargetingRanker
+from convexrank.estimators._objectives import names_of
+from convexrank.problems.bipartite._base import Bipartite
 from convexrank.solvers.working_sets._part import Part
+from tests.tolerances import tolerance
 
 
 @parametrize_with_checks([PushRanker(features="thresholds", bins=8, l1=0.01, l2=0.01, tol=1e-12)])
@@ -44,6 +50,56 @@ def test_a_push_over_thresholds_is_the_problem_over_its_design(features):
     np.testing.assert_array_equal(again.predict(new), model.predict(new))
     assert model.design_.shape[0] == 0  # the rows are not kept
     assert model.solution_.certificate.kind == "global"
+
+
+# Options for l1 = 0.03 that the trivial minimum w = 0 does not meet.
+OBJECTIVES = {name: {} for name in names_of(Bipartite)}
+OBJECTIVES["partial_auc"] = {"max_fpr": 0.5, "loss": "squared_hinge"}
+OBJECTIVES["spectral_push"] = {"spectrum": ("top", 0.5)}
+OBJECTIVES["push"] = {"loss": "logistic", "p": 2}
+
+
+def columns_of(kind, X, y):
+    """The derived columns of some rows, and how those of others are made."""
+    if kind == "leaves":
+        made = cr.LeafFeatures(RandomForestClassifier(n_estimators=4, max_depth=3, random_state=0)).fit(X, y)
+        return made.transform(X), made.transform
+    if kind == "kernel":
+        made = Nystroem("rbf", gamma=0.5, n_components=12, random_state=0).fit(X)
+        return made.transform(X), made.transform
+    design = cr.features.Thresholds(X, 3)
+    if kind == "products":
+        design = cr.features.Stacked([design, cr.features.Products(X, 3)])
+    return design, design.transform
+
+
+@pytest.mark.parametrize("kind", ["thresholds", "products", "kernel", "leaves"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_takes_derived_columns(objective, kind):
+    """All are linear in their columns: the estimator is the problem over them, and scores new rows by them."""
+    X, y = curved(rows=160)
+    new = curved(1, rows=40)[0]
+    X, new = np.nan_to_num(X), np.nan_to_num(new)
+    columns, transform = columns_of(kind, X, y)
+    # the columns do explain the labels, but w = 0 may be the minimum where one negative alone counts
+    strengths = {"l1": 1e-3, "l2": 1e-2}
+    direct = kind in ("thresholds", "products")
+    model = PushRanker(objective=objective, **OBJECTIVES[objective], **strengths, tol=1e-6)
+    if direct:
+        model.set_params(features=kind, bins=3)
+    with warnings.catch_warnings():
+        # TopPush and RmaxPush may say that no direction clears the top
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)
+        model.fit(X if direct else columns, y)
+    assert model.solution_.certificate.kind == "global"
+    assert model.gap_ <= 1e-6 * max(1.0, abs(model.solution_.value))
+    risk = model.solution_.instance.definition(columns @ model.coef_)
+    penalty = 1e-3 * np.abs(model.coef_).sum() + 1e-2 / 2 * model.coef_ @ model.coef_
+    assert risk + penalty == pytest.approx(model.solution_.value, rel=tolerance("summation"), abs=1e-12)
+    scores = model.decision_function(new if direct else transform(new))
+    assert scores == pytest.approx(transform(new) @ model.coef_, abs=1e-12)
+    if objective not in ("top_push", "rmax_push"):
+        assert np.ptp(scores) > 0.01
 
 
 def test_thresholds_see_what_a_line_cannot():

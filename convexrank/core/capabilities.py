@@ -2,10 +2,11 @@
 
 A solver lists the names of the protocols that it needs, and its signature states them for the type checker. A protocol
 that only one method or one family of methods needs is in the file of that method: ``Blocks`` with ``alternating``,
-``Coordinates`` with ``boosting``, ``Smoothable`` with ``continuation``, ``FiniteSum`` with ``stochastic-gradient``,
+``Coordinates`` with ``boosting``, ``Smoothable`` and ``Mergeable`` with ``continuation``, ``FiniteSum`` with
+``stochastic-gradient``,
 ``Lipschitz`` with ``accelerated``, ``JaxObjective`` with ``jaxopt-lbfgs``, ``HessianProducts`` with ``newton-cg``,
-``Multimodal`` with ``multi-start``, ``Flows`` with ``interior-point``, ``Saddle``, ``AffineFixedPoint``,
-``SplitFeasibility`` and ``SingleIndex`` with their families.
+``Multimodal`` with ``multi-start``, ``Constrained`` with ``multiplier-search``, ``Flows`` with ``interior-point``,
+``Saddle``, ``AffineFixedPoint``, ``SplitFeasibility`` and ``SingleIndex`` with their families.
 """
 
 from __future__ import annotations

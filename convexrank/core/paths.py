@@ -21,9 +21,10 @@ from convexrank.data.nodes import pandas
 
 Array = np.ndarray
 
-# Parameters that a path may follow; strengths fall along it.
+# Parameters that a path may follow; strengths and shares of the rows fall along it.
 _STRENGTHS = ("l1", "l2")
-_PARAMETERS = (*_STRENGTHS, "p", "alpha")
+_SHARES = ("max_fpr", "tau")
+_PARAMETERS = (*_STRENGTHS, "p", "alpha", *_SHARES)
 # Where the figure is, which is imported when it is drawn.
 _FIGURE = "plotting.paths:weights_and_gaps"
 # No minimiser exists from here on.
@@ -38,7 +39,7 @@ class Path:
     Parameters
     ----------
     parameter : str
-        ``"l1"``, ``"l2"``, ``"p"`` or ``"alpha"``.
+        ``"l1"``, ``"l2"``, ``"p"``, ``"alpha"``, ``"max_fpr"`` or ``"tau"``.
     values : ndarray, shape (m,)
         The values of the parameter, in the order in which they were solved.
     solutions : tuple of Solution
@@ -208,6 +209,8 @@ def path(
     l2: Any = None,
     p: Any = None,
     alpha: Any = None,
+    max_fpr: Any = None,
+    tau: Any = None,
     n: int = 100,
     ratio: float = 1e-2,
     solver: Any = None,
@@ -220,17 +223,19 @@ def path(
 ) -> Path:
     r"""Solve a problem for several values of a parameter, each value from the previous solution.
 
-    Along the path strengths decrease, and p and α increase, so that each problem is a little harder than the previous
-    one. Every solution has its own certificate. The path ends at the first value without a minimiser, with a reason.
+    Along the path strengths and shares decrease, and p and α increase, so that each problem is a little harder than
+    the previous one. Every solution has its own certificate. The path ends at the first value without a minimiser,
+    with a reason.
 
     Parameters
     ----------
     problem : Problem
         The problem; its own value of the parameter is not used.
-    l1, l2, p, alpha : sequence of float or "auto"
+    l1, l2, p, alpha, max_fpr, tau : sequence of float or "auto"
         The values of exactly one parameter. Ranks of a graph have the parameter alpha, the probability of following a
-        link. For l1, ``"auto"`` means n values in geometric progression from :math:`\lambda_{\max}`
-        (``problem.l1_max()``), for which all weights are 0, down to ratio times that value.
+        link; max_fpr and tau are shares of the rows that count. For l1, ``"auto"`` means n values in geometric
+        progression from :math:`\lambda_{\max}` (``problem.l1_max()``), for which all weights are 0, down to ratio times
+        that value.
     n : int
         Number of values with ``"auto"``.
     ratio : float
@@ -271,7 +276,9 @@ def path(
     >>> sweep.coefficients[:, 3].round(3).tolist()
     [0.225, 0.125, 0.025]
     """
-    name, values = _values_of(problem, {"l1": l1, "l2": l2, "p": p, "alpha": alpha}, n, ratio)
+    name, values = _values_of(
+        problem, {"l1": l1, "l2": l2, "p": p, "alpha": alpha, "max_fpr": max_fpr, "tau": tau}, n, ratio
+    )
     check_positive(tol, "tol")
     check_integer(patience, "patience", 1)
     if (metric is None) != (validation is None):
@@ -387,8 +394,8 @@ def _values_of(problem: Any, given: dict[str, Any], n: int, ratio: float) -> tup
         return name, np.geomspace(top, share * top, n)
     found = check_vector(values, None, name)
     for value in found:
-        (check_positive if name == "p" else check_nonnegative)(float(value), name)
+        (check_nonnegative if name in (*_STRENGTHS, "alpha") else check_positive)(float(value), name)
     if not len(found):
         raise ValueError(f"{name} is empty, expected at least one value.")
     ordered = np.unique(found)
-    return name, ordered[::-1] if name in _STRENGTHS else ordered
+    return name, ordered[::-1] if name in _STRENGTHS + _SHARES else ordered

@@ -18,6 +18,7 @@ from convexrank.core.paths import Path, path
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.solving import solve
 from convexrank.data import check_vector, refuse_edited
+from convexrank.data.messages import not_installed
 
 __all__ = ["Problem"]
 
@@ -359,10 +360,13 @@ class Problem(Displayed):
             "checkpoint": checkpoint,
             "every": every,
         }
-        if time_limit is None and not self._over_processes:
-            return solve(self, solver, time_limit=None, **options)
-        with self._timed(time_limit) as seconds:
-            return solve(self, solver, time_limit=seconds, **options)
+        try:
+            if time_limit is None and not self._over_processes:
+                return solve(self, solver, time_limit=None, **options)
+            with self._timed(time_limit) as seconds:
+                return solve(self, solver, time_limit=seconds, **options)
+        except ModuleNotFoundError as error:
+            raise not_installed(error) from error
 
     # whether Ctrl-C in one process is to end a solve in others
     _over_processes = False

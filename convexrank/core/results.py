@@ -75,7 +75,7 @@ class Status(enum.Enum):
         return self in (Status.SEPARABLE, Status.UNBOUNDED)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Witness:
     r"""Points whose subgradients, averaged with the weights, prove a lower bound.
 
@@ -263,7 +263,7 @@ class Certificate:
         return f"value - optimum is at most {self.gap:.3g}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """The result of a solve.
 
@@ -319,11 +319,25 @@ class Solution:
     problem: str
     message: str = field(repr=False)
     witness: Witness | None = field(repr=False, default=None)
-    instance: Any = field(repr=False, default=None, compare=False)
+    instance: Any = field(repr=False, default=None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the problem out."""
         return {**self.__dict__, "instance": None}
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two solves ended at the same point in the same way; seconds and the problems are not compared."""
+        if not isinstance(other, Solution):
+            return NotImplemented
+        return self._ending == other._ending and bool(np.array_equal(self.x, other.x, equal_nan=True))
+
+    def __hash__(self) -> int:
+        return hash(self._ending)
+
+    @property
+    def _ending(self) -> tuple[Any, ...]:
+        """How the solve ended, in words and certain numbers."""
+        return self.problem, self.solver, self.status, self.iterations, repr(self.certificate)
 
     def __repr__(self) -> str:
         return solution_line(self)

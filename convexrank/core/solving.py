@@ -37,6 +37,7 @@ SOLVERS = {
     "stochastic-gradient": "descent.stochastic_gradient:StochasticGradient",
     "boosting": "descent.boosting:Boosting",
     "through-primal": "saddle.through_primal:ThroughPrimal",
+    "multiplier-search": "saddle.multiplier_search:MultiplierSearch",
     "unit-step": "single_index.unit_step:UnitStep",
     "isotron": "single_index.isotron:Isotron",
     "slisotron": "single_index.slisotron:Slisotron",

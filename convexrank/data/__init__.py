@@ -20,6 +20,7 @@ from convexrank.data.checks.values import (
     check_choice,
     check_flag,
     check_flags,
+    check_fraction,
     check_hashable,
     check_integer,
     check_interval,
@@ -38,7 +39,7 @@ from convexrank.data.distributions import check_distributions
 from convexrank.data.fields import keep, keep_checked, refuse_edited
 from convexrank.data.files.letor import LetorData, read_letor
 from convexrank.data.files.query_files import read_query_sizes, write_query_sizes
-from convexrank.data.files.tables import TableData, read_table
+from convexrank.data.files.tables import TableData, read_columns, read_table
 from convexrank.data.folds import LetorFold, letor_folds
 from convexrank.data.frames import (
     check_same_index,
@@ -83,6 +84,7 @@ __all__ = [
     "check_distributions",
     "check_flag",
     "check_flags",
+    "check_fraction",
     "check_groups",
     "check_hashable",
     "check_integer",
@@ -119,6 +121,7 @@ __all__ = [
     "load_screening",
     "load_web",
     "read_array",
+    "read_columns",
     "read_letor",
     "read_query_sizes",
     "read_table",

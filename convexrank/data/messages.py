@@ -44,6 +44,17 @@ def did_you_mean(value: Any, names: Iterable[Any]) -> str:
     return f" (did you mean {' or '.join(repr(spelled[name]) for name in found)}?)" if found else ""
 
 
+def not_installed(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """Return an error that says what to install where a library of a light install is missing; else the same error."""
+    if error.name not in ("cvxpy", "jax", "jaxopt"):
+        return error
+    return ModuleNotFoundError(
+        f"{error.name} is not installed, and this call needs it: pip install {error.name}, or install convexrank with "
+        "all that it depends on.",
+        name=error.name,
+    )
+
+
 @dataclass(frozen=True)
 class Advised:
     """An argument that a message advises, with a value where one value is meant."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from convexrank.estimators.cross_validated import PushRankerCV, RetargetingRankerCV
+from convexrank.estimators.held_out.calibrated import BandCalibratedClassifier
+from convexrank.estimators.held_out.promised import PromisedThresholdClassifier
 from convexrank.estimators.online import OnlineMEMR
-from convexrank.estimators.promised import PromisedThresholdClassifier
 from convexrank.estimators.push import PushRanker
 from convexrank.estimators.query_scaler import QueryScaler
 from convexrank.estimators.ranker import Ranker
 from convexrank.estimators.retargeting import RetargetingRanker
 from convexrank.estimators.single_index import SingleIndexRegressor
+from convexrank.estimators.tables.encoder import TableEncoder
 from convexrank.estimators.transformers import LeafFeatures, ThresholdFeatures
 
 __all__ = [
+    "BandCalibratedClassifier",
     "LeafFeatures",
     "OnlineMEMR",
     "PromisedThresholdClassifier",
@@ -23,5 +26,6 @@ __all__ = [
     "RetargetingRanker",
     "RetargetingRankerCV",
     "SingleIndexRegressor",
+    "TableEncoder",
     "ThresholdFeatures",
 ]

@@ -27,6 +27,7 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.estimators._linear_ranker import SolvedRanker
+from convexrank.metrics import named
 
 Array = np.ndarray
 Fold = tuple[Array, Array]
@@ -48,7 +49,7 @@ class PathSearch(SolvedRanker):
     n: int = 50
     ratio: float = 1e-2
     cv: Any = None
-    scoring: Callable[..., float] | None = None
+    scoring: Any = None
     standardize: bool = True
     n_jobs: int | None = None
 
@@ -92,10 +93,6 @@ class PathSearch(SolvedRanker):
                     "the ranker without cross-validation, fitted again with the chosen value."
                 )
         check_flag(self.standardize, "standardize")
-        if self.scoring is not None and not callable(self.scoring):
-            raise TypeError(
-                f"scoring is {shown(self.scoring)}, expected a function of y and scores, or None."
-            )
         if self.n_jobs is not None and not 0 < abs(check_integer(self.n_jobs, "n_jobs", -_MOST)) <= _MOST:
             raise ValueError(
                 f"n_jobs is {self.n_jobs}, expected a number of processes, -1 for one per core, or None."
@@ -107,11 +104,11 @@ class PathSearch(SolvedRanker):
             )
         X, y = self._rows(X, y)
         weights = check_weights(sample_weight, len(y))
-        qid = None if qid is None else _numbered(qid, len(y))
-        data = (X, y, qid, weights)
+        qid = self._queries(qid, len(y))
+        data, scoring = (X, y, qid, weights), _measure_of(self.scoring, qid)
         followed, scales, made = _along(self, data, self.values)
         vars(self).update({name: value for name, value in vars(made).items() if name in _LEFT})
-        self.scores_ = np.array(self._judged(data, followed.values))
+        self.scores_ = np.array(self._judged(data, followed.values, scoring))
         means = self.scores_.mean(axis=0)
         if np.isnan(means).all():
             raise ValueError(
@@ -130,7 +127,14 @@ class PathSearch(SolvedRanker):
             self.coef_ = solution.x / scales
         return self
 
-    def _judged(self, data: tuple[Any, ...], values: Array) -> list[Array]:
+    def _queries(self, qid: Any, length: int) -> Array | None:
+        """Return the number of the query of each row, in the order of the rows; None for one list."""
+        if qid is None:
+            return None
+        groups = as_groups(qid, length)
+        return groups.spread(groups.query)
+
+    def _judged(self, data: tuple[Any, ...], values: Array, scoring: Any) -> list[Array]:
         """Return the score of each value on the rows that a fold leaves out, one vector per fold."""
         from joblib import Parallel, delayed
 
@@ -141,9 +145,21 @@ class PathSearch(SolvedRanker):
         except (ValueError, TypeError) as error:  # scikit-learn's do not say what they are about
             own = str(error).startswith("cv ")
             raise error if own else type(error)(f"cv is {shown(self.cv)}: {error}") from error
-        tasks = (delayed(_scores_of)(self, data, fold, values, k) for k, fold in enumerate(folds))
+        tasks = (delayed(_scores_of)(self, data, fold, values, scoring, k) for k, fold in enumerate(folds))
         found: Any = Parallel(n_jobs=self.n_jobs)(tasks)
         return list(found)
+
+
+def _measure_of(scoring: Any, qid: Any) -> Any:
+    """Return the function that judges scores, given itself or by name; None for that of the estimator."""
+    if isinstance(scoring, str):
+        return named(scoring, by_query=qid is not None)
+    if scoring is not None and not callable(scoring):
+        raise TypeError(
+            f"scoring is {shown(scoring)}, expected a function of y and scores, the name of a measure such as "
+            "'precision@100', or None."
+        )
+    return scoring
 
 
 def checked_folds(folds: Any, rows: int, cv: Any) -> list[Fold]:
@@ -163,17 +179,12 @@ def checked_folds(folds: Any, rows: int, cv: Any) -> list[Fold]:
     return checked
 
 
-def _numbered(qid: Any, length: int) -> Array:
-    """Return the number of the query of each row, in the order of the rows."""
-    groups = as_groups(qid, length)
-    return groups.spread(groups.query)
-
-
 def _along(model: PathSearch, data: tuple[Any, ...], values: Any) -> tuple[Path, Array | None, PathSearch]:
     """Return the path on some rows, what columns were divided by, and the estimator that made the problem."""
     X, y, qid, weights = data
     made = copy.copy(model)
-    setattr(made, model.path, 1.0)  # replaced along the path
+    # replaced along the path; None is the default of the objective
+    setattr(made, model.path, None if getattr(type(model), model.path) is None else 1.0)
     scales = None
     if model.standardize and model._is_linear:
         scales = _scales(check_matrix(X, most=LARGEST_ENTRY), weights)
@@ -192,7 +203,12 @@ def _along(model: PathSearch, data: tuple[Any, ...], values: Any) -> tuple[Path,
 
 
 def _scores_of(
-    model: PathSearch, data: tuple[Any, ...], fold: tuple[Array, Array], values: Array, number: int
+    model: PathSearch,
+    data: tuple[Any, ...],
+    fold: tuple[Array, Array],
+    values: Array,
+    scoring: Any,
+    number: int,
 ) -> Array:
     """Return the score of each value of a path on the rows of one fold; NaN beyond the end of the path."""
     train, test = ([None if part is None else part[rows] for part in data] for rows in fold)
@@ -201,10 +217,10 @@ def _scores_of(
         followed, scales, _ = _along(model, tuple(train), values)
         X, y, qid, weights = test
         for place, scores in enumerate(followed.scores(_divided(X, scales))):
-            if model.scoring is None:
+            if scoring is None:
                 found[place] = model._measure(y, scores, qid, weights)
             else:
-                found[place] = model.scoring(y, scores) if qid is None else model.scoring(y, scores, qid)
+                found[place] = scoring(y, scores) if qid is None else scoring(y, scores, qid)
     except ValueError as error:
         raise ValueError(f"fold {number} of cv: {error}") from error
     return found

@@ -1,4 +1,4 @@
-"""Rankers that choose the strength of a penalty, or p, by cross-validation along paths."""
+"""Rankers that choose the strength of a penalty, p or the share that counts, by cross-validation along paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, check_cv
 
 from convexrank.estimators._path_search import Fold, PathSearch, checked_folds
-from convexrank.estimators.push import PushRanker
+from convexrank.estimators.push import PushRanker, check_one_query
 from convexrank.estimators.retargeting import RetargetingRanker
 
 Array = np.ndarray
@@ -17,20 +17,23 @@ Array = np.ndarray
 
 @dataclass(eq=False, repr=False)
 class PushRankerCV(PathSearch, PushRanker):
-    r"""A :class:`~convexrank.PushRanker` whose l1, l2 or p is chosen by cross-validation.
+    r"""A :class:`~convexrank.PushRanker` whose l1, l2, p or max_fpr is chosen by cross-validation.
 
     For each fold the problem is solved for all values on the training rows, each solve starting from the previous
     solution (:func:`convexrank.path`), and the solutions are evaluated on the rows that the fold leaves out. The value
-    with the best mean score is chosen; among equal scores the strongest penalty, or the smallest p. The path on all
+    with the best mean score is chosen; among equal scores the strongest penalty, the smallest p, or the largest
+    share. The path on all
     rows is kept, with a certified gap at each value.
 
     Parameters
     ----------
-    p, price, loss, l2, l1, features, bins, monotone, solver, tol, max_iter : optional
+    objective, price, loss, spectrum, bottom_weight, features, bins, monotone : optional
+        As for :class:`~convexrank.PushRanker`.
+    p, max_fpr, l2, l1, solver, tol, max_iter : optional
         As for :class:`~convexrank.PushRanker`; the value of the parameter that the path follows is not used.
     tie_break, time_limit, warm_start, verbose : optional
         Options of a single fit, which must have their defaults here.
-    path : {"l1", "l2", "p"}
+    path : {"l1", "l2", "p", "max_fpr"}
         The parameter that is chosen.
     values : sequence of float or "auto"
         The values of the parameter. For l1, ``"auto"`` means n values in geometric progression from the least value for
@@ -39,9 +42,10 @@ class PushRankerCV(PathSearch, PushRanker):
         For ``"auto"``, the number of values, and the smallest value divided by the largest.
     cv : int, splitter or iterable, optional
         The folds, as in scikit-learn; an integer, or None for five, stratifies by label.
-    scoring : callable, optional
-        A function ``scoring(y, scores)``, larger is better; by default the area under the ROC curve, as in
-        :meth:`score`.
+    scoring : str or callable, optional
+        The name of a measure, such as ``"precision@100"`` (:func:`convexrank.metrics.named`), or a function
+        ``scoring(y, scores)``, larger is better; by default the area under the ROC curve, as in :meth:`score`. A
+        fold has fewer rows than there are: ``"precision@0.02"`` is of a share of them.
     standardize : bool
         For linear features, whether to divide each column by its standard deviation before the fit, computed from the
         training rows of each fold. Then l1, l2 and ``solution_`` refer to columns of unit scale, and ``coef_`` to the
@@ -70,7 +74,10 @@ class PushRankerCV(PathSearch, PushRanker):
     (0.985, (3, 10), 10)
     """
 
-    _PATHS: ClassVar[dict[str, str]] = {"l1": "l1", "l2": "l2", "p": "p"}
+    _PATHS: ClassVar[dict[str, str]] = {name: name for name in ("l1", "l2", "p", "max_fpr")}
+
+    def _queries(self, qid: Any, length: int) -> None:
+        check_one_query(qid, length)
 
     def _folds(self, X: Any, y: Array, qid: Any) -> list[Fold]:
         splitter: Any = check_cv(self.cv, y, classifier=True)
@@ -98,8 +105,9 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
         As for :class:`~convexrank.PushRankerCV`.
     cv : int, splitter or iterable, optional
         The folds, as in scikit-learn; an integer, or None for five, is a number of folds of whole queries.
-    scoring : callable, optional
-        A function ``scoring(y, scores, qid)`` with the numbers of the queries, larger is better; by default the NDCG.
+    scoring : str or callable, optional
+        The name of a measure by query, such as ``"ndcg@10"``, or a function ``scoring(y, scores, qid)`` with the
+        numbers of the queries, larger is better; by default the NDCG of :meth:`score`.
 
     Attributes
     ----------
@@ -126,7 +134,7 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
         count = 5 if self.cv is None else self.cv
         if isinstance(count, int | np.integer):
             groups = np.zeros(len(y)) if qid is None else qid
-            if count > (queries := len(np.unique(groups))):
+            if int(count) > (queries := len(np.unique(groups))):
                 raise ValueError(
                     f"cv is {count}, but qid has {queries} queries, of which a fold needs one at least; "
                     f"pass cv={queries}, or a splitter."

@@ -10,6 +10,7 @@ from scipy import sparse
 from convexrank.backend.interruption import as_a_whole
 from convexrank.data import check_flag, check_positive, check_same_index, check_vector
 from convexrank.graphs import Graph
+from convexrank.graphs.distributions import by_topic
 from convexrank.problems import LpqRank, PageRank
 
 __all__ = ["antitrust_rank", "combined_rank", "lpq_rank", "pagerank", "trust_rank"]
@@ -72,18 +73,20 @@ def pagerank(
         Probability of following a link.
     personalization : array-like, optional
         The distribution of restarts: ids, names, or n weights; a pandas Series of weights with its own index is
-        matched by that index. An (n, k) array or DataFrame gives k ranks at once.
+        matched by that index. An (n, k) array or DataFrame gives k ranks at once, and so does a dictionary from topics
+        to nodes, ``{"sport": ["a", "b"], "news": ["c"]}``, or to dictionaries of weights.
     dangling : {"teleport", "uniform", "drop"} or array-like
         How dangling nodes distribute rank; a distribution, or a dictionary of weights, is given as one personalization.
     tol : float
         The largest L1 error.
     named : bool
-        Whether to return a dictionary by the names of the nodes, as networkx does; only for one personalization.
+        Whether to return a dictionary by the names of the nodes, as networkx does; not for (n, k) arrays.
 
     Returns
     -------
     ndarray, shape (n,) or (n, k), or dict
-        The ranks, which sum to 1; ``graph.named(ranks)`` and ``graph.series(ranks)`` return them by name.
+        The ranks, which sum to 1; ``graph.named(ranks)`` and ``graph.series(ranks)`` return them by name. Of topics, a
+        dictionary with the ranks of each.
 
     Examples
     --------
@@ -92,7 +95,11 @@ def pagerank(
     [0.3878, 0.2148, 0.3974]
     """
     made = _graph(graph)
-    return _given(made, PageRank(made, alpha, personalization, dangling).solve(tol=tol).x, named)
+    topics = by_topic(made.n, made.names, personalization, "personalization")
+    if topics is None:
+        return _given(made, PageRank(made, alpha, personalization, dangling).solve(tol=tol).x, named)
+    ranks = PageRank(made, alpha, topics[1], dangling).solve(tol=tol).x
+    return {topic: _given(made, column, named) for topic, column in zip(topics[0], ranks.T, strict=True)}
 
 
 @overload

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import KW_ONLY, dataclass
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 
-from convexrank import losses, prices
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
-from convexrank.data import as_groups, check_binary_labels, check_choice, check_positive, check_weights
+from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights, shown
 from convexrank.estimators._conformal import checksum
 from convexrank.estimators._linear_ranker import SolvedRanker
-from convexrank.estimators._pair_order import pair_order
-from convexrank.estimators.promised import promised_threshold
+from convexrank.estimators._objectives import check_formulation, push_on_means
+from convexrank.estimators.held_out.promised import promised_threshold
 from convexrank.inference import Threshold
 from convexrank.metrics import auc
-from convexrank.problems import PNormPush, Push, RmaxPush, TopPush
+from convexrank.metrics.tally import pair_order
+from convexrank.problems import RmaxPush, TopPush
+from convexrank.problems.bipartite._base import Bipartite
 
 Array = np.ndarray
+
+# Parameters that an objective may have.
+_OF_OBJECTIVES = ("p", "price", "loss", "max_fpr", "spectrum", "bottom_weight")
 
 
 @dataclass(eq=False, repr=False)
@@ -36,7 +40,7 @@ class PushRanker(SolvedRanker):
     .. math::
         R(Xw) + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1 .
 
-    With I positives i and K negatives k, the risk R is
+    With I positives i and K negatives k, the risk R of ``objective="push"`` is
 
     ================================== ======================================================================
     arguments                          R
@@ -51,6 +55,10 @@ class PushRanker(SolvedRanker):
                                        :math:`\frac1K\sum_k g(\sum_i \ell(f_i-f_k))`
     ================================== ======================================================================
 
+    Other objectives are the formulations for two classes, by the name of the class in lower case: ``"partial_auc"`` is
+    :class:`~convexrank.problems.PartialAUC`, ``"spectral_push"`` :class:`~convexrank.problems.SpectralPush`. They take
+    those of the following parameters that the class has; :doc:`/best_of_a_list` compares them.
+
     With means over pairs, l2 and l1 keep their meaning when the number of rows changes, as in cross-validation.
 
     A ranker is not a classifier: the objective does not define a threshold between the classes, so ``predict`` returns
@@ -64,10 +72,15 @@ class PushRanker(SolvedRanker):
     p : float
         The power p of the push, greater than 0. With ``inf`` only the highest negative has a cost; p = 1 is RankBoost's
         objective. A loss other than the exponential needs p ≥ 1. Not used together with a price.
+    objective : str
+        ``"push"`` for the table above, or the name of a formulation for two classes.
     price : Price, float or str, optional
         A price g from :mod:`convexrank.prices`, applied to the sum over positives as in the paper.
-    loss : Loss or str
-        ``"exponential"``, ``"logistic"``, ``"hinge"``, ``"squared_hinge"`` or a loss object.
+    loss : Loss or str, optional
+        ``"exponential"``, ``"logistic"``, ``"hinge"``, ``"squared_hinge"`` or a loss object; by default the exponential
+        for a push, and that of the class for other objectives.
+    max_fpr, spectrum, bottom_weight : optional
+        Parameters of other objectives, as in their classes; by default those of the class.
     l2, l1 : float
         Strengths :math:`\lambda_2, \lambda_1` of the penalties, for features of about unit scale: standardise first. If
         both are zero, separable data have no minimiser; fit then warns and keeps the separating direction.
@@ -131,8 +144,12 @@ class PushRanker(SolvedRanker):
 
     p: float = 4.0
     _: KW_ONLY
+    objective: Any = "push"
     price: Any = None
-    loss: Any = "exponential"
+    loss: Any = None
+    max_fpr: float | None = None
+    spectrum: Any = None
+    bottom_weight: float | None = None
     l2: float = 1e-2
     l1: float = 0.0
     tie_break: Any = None
@@ -208,27 +225,24 @@ class PushRanker(SolvedRanker):
 
     def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> Problem:
         """Return the problem on checked rows."""
-        _check_one_query(qid, len(y))
+        check_one_query(qid, len(y))
         weights = check_weights(sample_weight, len(y))
         return self._problem(self._designed(X, weights), check_binary_labels(y), weights)
 
     def _problem(self, X: Any, positive: Array, weights: Array | None) -> Problem:
-        """Choose the formulation that the parameters name."""
-        penalty: dict[str, Any] = {"l2": self.l2, "l1": self.l1}
-        loss = losses.resolve(self.loss)
-        if self.price is not None:
-            scaled = _shares(positive, weights, of_positives=False)
-            return Push(X, positive, self.price, loss, sample_weight=scaled, **penalty)
-        p = check_positive(self.p, "p", infinite=True)
-        exponential = isinstance(loss, losses.Exponential)
-        if exponential and math.isfinite(p):
-            return PNormPush(X, positive, p, sample_weight=weights, **penalty)
-        if exponential:
-            return TopPush(X, positive, sample_weight=weights, **penalty)
-        if math.isinf(p):
-            return RmaxPush(X, positive, loss, sample_weight=weights, **penalty)
-        scaled = _shares(positive, weights, of_positives=True)
-        return Push(X, positive, prices.Power(p), loss, sample_weight=scaled, **penalty)
+        """Return the problem that the parameters name."""
+        made = check_formulation(self.objective, Bipartite, "objective", push=push_on_means)
+        takes = signature(made).parameters
+        given: dict[str, Any] = {"l2": self.l2, "l1": self.l1, "sample_weight": weights}
+        for name in _OF_OBJECTIVES:
+            value, default = getattr(self, name), getattr(PushRanker, name)
+            if name in takes:
+                given |= {} if value is None else {name: value}
+            elif not (value is default or (isinstance(value, int | float) and value == default)):
+                raise ValueError(
+                    f"{name} is {shown(value)}, but objective={self.objective!r} has no such parameter; leave it out."
+                )
+        return made(X, positive, **given)
 
     def threshold_for(
         self,
@@ -292,7 +306,7 @@ class PushRanker(SolvedRanker):
 
     def _measure(self, y: Any, scores: Array, qid: Any, sample_weight: Any) -> float:
         """Return what :meth:`score` does, for scores."""
-        _check_one_query(qid, len(scores))
+        check_one_query(qid, len(scores))
         labels = np.asarray(y)
         found = np.unique(labels)
         if not np.array_equal(found, self.classes_):
@@ -306,7 +320,7 @@ class PushRanker(SolvedRanker):
         return _weighted_auc(labels, scores, check_weights(sample_weight, len(scores)))
 
 
-def _check_one_query(qid: Any, length: int) -> None:
+def check_one_query(qid: Any, length: int) -> None:
     """Refuse several queries: a push has one list."""
     if qid is None:
         return
@@ -319,16 +333,6 @@ def _check_one_query(qid: Any, length: int) -> None:
             f"qid names {count} queries, but PushRanker ranks one list. Pass qid=None to rank all rows together; to "
             "push within each query, list the pairs of each and use problems.CrucialPairs."
         )
-
-
-def _shares(positive: Array, weights: Array | None, of_positives: bool) -> Array:
-    """Scale row weights to sum to one over the negatives, and over the positives too if asked: sums become means."""
-    shares = np.ones(len(positive)) if weights is None else weights.copy()
-    for group in (~positive, positive) if of_positives else (~positive,):
-        total = shares[group].sum()
-        if total > 0:  # a class without weight is reported by the problem
-            shares[group] /= total
-    return shares
 
 
 def _weighted_auc(y: Array, scores: Array, weights: Array | None) -> float:

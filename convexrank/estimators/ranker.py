@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, MISSING, Field, dataclass, fields
+from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -10,14 +10,13 @@ from sklearn.utils import ClassifierTags, Tags
 
 from convexrank.data import as_groups, check_choice, check_weights, shown
 from convexrank.estimators._linear_ranker import SolvedRanker
-from convexrank.estimators._pair_order import pair_order
+from convexrank.estimators._objectives import PASSED, formulation_of, names_of, own_fields
 from convexrank.estimators._routing import check_queries, refuse_unscored
+from convexrank.metrics.tally import pair_order
 from convexrank.problems._formulation import Formulation
 
 Array = np.ndarray
 
-# What the estimator itself passes to the formulation.
-_PASSED = frozenset({"X", "y", "qid", "sample_weight", "l2", "l1"})
 _NESTED = "formulation__"
 
 
@@ -27,9 +26,9 @@ class Ranker(SolvedRanker):
 
     .. math:: \min_w \; R(Xw) + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1
 
-    The risk R is that of a class derived from :class:`convexrank.Formulation`, for two classes or grades, with or
-    without queries. There is no intercept: a risk of score differences does not see one. ``predict`` returns scores,
-    and only their order within a query is meaningful.
+    The risk R is that of a class derived from :class:`convexrank.Formulation`, your own or one of
+    :mod:`convexrank.problems`, for two classes or grades, with or without queries. There is no intercept: a risk of
+    score differences does not see one. ``predict`` returns scores, and only their order within a query is meaningful.
 
     Parameters of the class are parameters of the estimator as well, with ``formulation__`` before the name:
     ``set_params(formulation__count=5)`` in the place of ``params={"count": 5}``, and
@@ -40,9 +39,9 @@ class Ranker(SolvedRanker):
 
     Parameters
     ----------
-    formulation : type
-        A class derived from :class:`convexrank.Formulation`. For pickles, define the class in a module that can
-        be imported.
+    formulation : type or str
+        A class derived from :class:`convexrank.Formulation`; for pickles, define it in a module that can be imported.
+        One of the package also by its name in lower case, as ``"list_net"`` for ListNet.
     params : dict, optional
         The parameters of the class, by name; its defaults hold for the others.
     l2, l1 : float
@@ -113,7 +112,7 @@ class Ranker(SolvedRanker):
         """Return the parameters, those of the formulation as ``formulation__name`` if ``deep``."""
         found = super().get_params(deep=deep)
         given = self.params if isinstance(self.params, dict) else {}
-        for name, one in _own_fields(self.formulation).items() if deep else ():
+        for name, one in own_fields(self.formulation).items() if deep else ():
             default = one.default if one.default_factory is MISSING else one.default_factory()
             if (value := given.get(name, default)) is not MISSING:
                 found[_NESTED + name] = value
@@ -138,7 +137,7 @@ class Ranker(SolvedRanker):
         super().set_params(**{name: value for name, value in params.items() if not name.startswith(_NESTED)})
         if nested:
             for name in nested:
-                check_choice(name, _own_fields(self.formulation), f"a parameter in {_NESTED}...")
+                check_choice(name, own_fields(self.formulation), f"a parameter in {_NESTED}...")
             self.params = {**(self.params or {}), **nested}  # a dictionary of the caller stays as it is
         return self
 
@@ -173,13 +172,22 @@ class Ranker(SolvedRanker):
         weights = check_weights(sample_weight, len(y))
         self._fitted_on_queries = qid is not None
         rows = self._designed(X, weights)
-        problem = self.formulation(rows, y, qid=qid, sample_weight=weights, l2=self.l2, l1=self.l1, **params)
+        kind = formulation_of(self.formulation)
+        if weights is not None:
+            if "sample_weight" not in {one.name for one in fields(kind)}:
+                raise ValueError(
+                    f"sample_weight is given, but {kind.__name__} has no weights of rows; leave it out."
+                )
+            params = {**params, "sample_weight": weights}
+        problem = kind(rows, y, qid=qid, l2=self.l2, l1=self.l1, **params)
         return self._keep(self._solved(problem, self.solver))
 
     def _checked_params(self) -> dict[str, Any]:
         """Return the parameters of the formulation; refuse what is no formulation, and unknown names."""
-        known = _own_fields(self.formulation)
-        if not _is_formulation(self.formulation):
+        known, kind = own_fields(self.formulation), formulation_of(self.formulation)
+        if isinstance(self.formulation, str):
+            kind = kind or check_choice(self.formulation, names_of(Formulation), "formulation")
+        if kind is None:
             raise TypeError(
                 f"formulation is {shown(self.formulation)}, expected a class derived from convexrank.Formulation: "
                 "class Mine(cr.Formulation) with a method risk(self, f), then Ranker(Mine)."
@@ -189,10 +197,10 @@ class Ranker(SolvedRanker):
         if not isinstance(self.params, dict):
             raise TypeError(
                 f"params is {shown(self.params)}, expected a dictionary of the parameters of "
-                f"{self.formulation.__name__}, by name."
+                f"{kind.__name__}, by name."
             )
         for name in self.params:
-            if name in _PASSED:
+            if name in PASSED:
                 raise ValueError(
                     f"params has {name!r}, which is an argument of Ranker or of fit; pass it there."
                 )
@@ -232,14 +240,3 @@ class Ranker(SolvedRanker):
                 "judge; pass rows of both labels, in a search by cv=StratifiedKFold(...), or GroupKFold of queries."
             )
         return float((right[pairs > 0] / pairs[pairs > 0]).mean())
-
-
-def _is_formulation(formulation: Any) -> bool:
-    return isinstance(formulation, type) and issubclass(formulation, Formulation)
-
-
-def _own_fields(formulation: Any) -> dict[str, Field[Any]]:
-    """Return the fields of a class that are parameters of its own; none of what is no formulation."""
-    if not _is_formulation(formulation):
-        return {}
-    return {one.name: one for one in fields(formulation) if one.init and one.name not in _PASSED}

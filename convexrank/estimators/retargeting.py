@@ -15,7 +15,7 @@ from convexrank.estimators._conformal import checksum
 from convexrank.estimators._feasible_margins import feasible_options
 from convexrank.estimators._linear_ranker import SolvedRanker, check_counts
 from convexrank.estimators._routing import check_queries, refuse_unscored
-from convexrank.estimators.promised import promised_lists
+from convexrank.estimators.held_out.promised import promised_lists
 from convexrank.inference import Lists
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting

@@ -1,5 +1,6 @@
-"""Derived features: weak rankers as a matrix, designs that are never built, and scores as functions of features."""
+"""Derived features: weak rankers as a matrix, designs that are never built, kernels on pairs, and shape functions."""
 
+from convexrank.features.pairs import pair_kernel
 from convexrank.features.products import Products
 from convexrank.features.score_cards import ScoreCard
 from convexrank.features.shapes import Shapes, shapes
@@ -13,6 +14,7 @@ __all__ = [
     "Shapes",
     "Stacked",
     "Thresholds",
+    "pair_kernel",
     "quantile_thresholds",
     "shapes",
     "threshold_rankers",

@@ -87,6 +87,29 @@ def distributions(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) 
     return np.stack([distribution(n, None, column, name) for column in dense.T]).T
 
 
+def by_topic(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -> tuple[list[Any], Array] | None:
+    """Return the topics of a mapping from topics to nodes, or to weights of nodes, and the distribution of each.
+
+    Parameters
+    ----------
+    n, names, name : int, tuple or None, str
+        As in :func:`distribution`.
+    nodes : object
+        What may be such a mapping.
+
+    Returns
+    -------
+    tuple of list and ndarray, shape (n, k), or None
+        None for anything but a mapping to collections.
+    """
+    if not isinstance(nodes, Mapping) or not nodes:
+        return None
+    if not all(isinstance(part, Mapping | list | tuple | Set | np.ndarray) for part in nodes.values()):
+        return None
+    parts = [distribution(n, names, part, f"{name}[{topic!r}]") for topic, part in nodes.items()]
+    return list(nodes), np.stack(parts).T
+
+
 def _has_rows(nodes: Any, names: tuple[Any, ...] | None) -> bool:
     """Whether a list is made of rows, so that it stands for a matrix. Tuples may be names of nodes."""
     kinds = (list, np.ndarray) if names is not None else (list, np.ndarray, tuple)

@@ -6,13 +6,14 @@ drawn independently; training rows give no valid interval for the ranker that wa
 ============================ ============================================ =========================================
 function                     measure                                      ``method="exact"`` uses
 ============================ ============================================ =========================================
-auc_interval                 area under the ROC curve                     Chernoff's bound for U-statistics
-partial_auc_interval         the left end of that area                    DKW and order statistics, then Chernoff
-push_risk_interval           p-norm of the heights of the negatives       DKW and order statistics, then Chernoff
+auc_interval                 area under the ROC curve                     Clopper and Pearson, over all pairings
+partial_auc_interval         the left end of that area                    DKW and order statistics, then betting
+push_risk_interval           p-norm of the heights of the negatives       DKW and order statistics, then betting
 precision_at_interval        positives among the first k                  binomial cut, Clopper and Pearson
 recall_at_interval           share of the positives among the first k     binomial cut, Clopper and Pearson
 ranking_risk_interval        pairs of real labels in the wrong order      Chernoff's bound for U-statistics
-ndcg_interval, map_interval  means over queries                           Chernoff's bound for means
+m_ary_risk_interval          m rows of real labels in the wrong order     Chernoff's bound for U-statistics
+ndcg_interval, map_interval  means over queries                           betting
 roc_band                     the whole ROC curve                          DKW for both classes
 precision_recall_band        the whole precision–recall curve             DKW, Clopper and Pearson
 ============================ ============================================ =========================================
@@ -33,7 +34,12 @@ from __future__ import annotations
 
 from convexrank.inference.bands import precision_recall_band, roc_band
 from convexrank.inference.comparison import compare, holm
-from convexrank.inference.graded_intervals import map_interval, ndcg_interval, ranking_risk_interval
+from convexrank.inference.graded_intervals import (
+    m_ary_risk_interval,
+    map_interval,
+    ndcg_interval,
+    ranking_risk_interval,
+)
 from convexrank.inference.list_intervals import auc_interval, partial_auc_interval, push_risk_interval
 from convexrank.inference.planning import sample_size
 from convexrank.inference.promises.by_query import ListLength, Lists, list_length
@@ -56,6 +62,7 @@ __all__ = [
     "compare",
     "holm",
     "list_length",
+    "m_ary_risk_interval",
     "map_interval",
     "ndcg_interval",
     "partial_auc_interval",

@@ -21,6 +21,7 @@ from convexrank.inference.results import Interval
 from convexrank.inference.top_of_list import PrecisionAt, RecallAt
 from convexrank.inference.two_classes import AUC, PartialAUC, PushRisk
 from convexrank.metrics.conventions import CONVEXRANK, Convention
+from convexrank.metrics.names import parsed
 
 How = Literal["exact", "asymptotic"]
 
@@ -55,9 +56,10 @@ def partial_measure(max_fpr: Any, standardize: Any = False) -> PartialAUC:
     return PartialAUC(limit, check_flag(standardize, "standardize"))
 
 
-def risk_measure(ties: Any = "half") -> RankingRisk:
+def risk_measure(ties: Any = "half", antisymmetric: Any = False) -> RankingRisk:
     """Check the cost of ties, and return the measure."""
-    return RankingRisk(check_choice(ties, {name: name for name in ("half", "strict", "misrank")}, "ties"))
+    cost = check_choice(ties, {name: name for name in ("half", "strict", "misrank")}, "ties")
+    return RankingRisk(cost, check_flag(antisymmetric, "antisymmetric"))
 
 
 def _checked(convention: Any) -> Convention:
@@ -99,8 +101,10 @@ def measure_named(name: Any, **options: Any) -> Measure:
     ValueError
         When the name is unknown, or an option is missing or not one of the measure.
     """
-    make, required, optional = check_choice(name, _NAMED, "metric")
+    base, numbers = parsed(name)
+    make, required, optional = check_choice(base, _NAMED, "metric")
     given = {option: value for option, value in options.items() if value is not None}
+    given |= _behind(name, numbers, [*required, *optional], given)
     for option in required:
         if option not in given:
             raise ValueError(
@@ -112,3 +116,17 @@ def measure_named(name: Any, **options: Any) -> Measure:
     return make(
         **({option: given.get(option) for option in optional if option in given or option == "k"} | given)
     )
+
+
+def _behind(
+    name: str, numbers: tuple[int | float, ...], takes: list[str], given: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the number of a name such as precision@100 as the option that it is."""
+    for option in ("k", "max_fpr", "p") if numbers else ():
+        if option in takes and option not in given:
+            return {option: numbers[0]}
+    if numbers:
+        raise ValueError(
+            f"metric is {name!r}, with a number that is no option of it, or given twice; leave @ out."
+        )
+    return {}

@@ -63,8 +63,8 @@ def compare(
 
     The comparison is paired, so that the difficulty of rows for both rankers cancels. ``"asymptotic"``: the
     contributions of each row (or query) to both measures are subtracted before their variance is taken, for the AUC
-    DeLong's test, with Student's interval and test. ``"exact"``: for the AUC, the ranking risk, NDCG and MAP the
-    difference is itself a U-statistic or a mean, with values in [−1, 1], for which Chernoff's bound holds.
+    DeLong's test, with Student's interval and test. ``"exact"``: for NDCG and MAP bounds by betting on the differences
+    of the queries, for the AUC and the ranking risk Chernoff's bound, for differences of pairs in [−1, 1].
 
     Several rankers are compared in pairs, or each with a baseline, and p-values are adjusted by Holm's method. The
     intervals are not adjusted: each interval has the given level separately.
@@ -77,7 +77,7 @@ def compare(
         Scores of two rankers that do not depend on these rows. For several rankers, s1 is a mapping of names to scores,
         and s2 is omitted.
     metric : {"auc", "partial_auc", "push_risk", "precision_at", "recall_at", "ranking_risk", "ndcg", "map"}
-        The measure.
+        The measure; a number behind it is its option, as in ``"precision@100"``.
     p, k, max_fpr, qid, convention : float, int, float, array-like, Convention
         The options of the measure, as in its function for one ranker.
     method : {"asymptotic", "exact"}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from convexrank.data import check_same_index, check_vector
 from convexrank.data.groups import QueryGroups, as_groups
+from convexrank.inference.betting import mean_bounds
 from convexrank.inference.concentration import mean_lower, mean_upper
 from convexrank.inference.rows import Guide, Rows, cluster_numbers
 from convexrank.metrics.conventions import Convention
 from convexrank.metrics.risk import row_losses
+from convexrank.metrics.tuples import Tuples
 
 Array = np.ndarray
 Bounds = tuple[float, float]
@@ -40,7 +42,7 @@ class Values:
 
 class _Measure(Protocol):
     def values(self, y: Any, s: Any, qid: Any, name: str) -> Array:
-        """Return the value of each unit."""
+        """Check the scores, and return the value of each unit."""
         ...
 
 
@@ -56,8 +58,7 @@ class Graded:
 
     def ranked(self, s: Any, name: str = "s") -> Values:
         """Evaluate the scores, in O(n log n)."""
-        scores = check_vector(s, len(self.y), name)
-        values = self.measure.values(self.y, scores, self.qid, name)
+        values = self.measure.values(self.y, s, self.qid, name)
         n = len(values)
         everything = np.ones(n, dtype=bool)
         rows = Rows(
@@ -76,6 +77,7 @@ class RankingRisk:
     """Share of pairs of rows in the wrong order: a U-statistic of one sample."""
 
     ties: str
+    antisymmetric: bool = False
 
     name = "ranking_risk"
 
@@ -90,7 +92,7 @@ class RankingRisk:
     def values(self, y: Array, s: Array, qid: Any, name: str) -> Array:
         """Return for each row the share of the pairs with it that are in the wrong order."""
         del qid
-        return row_losses(y, s, self.ties, name) / (len(y) - 1)
+        return row_losses(y, s, self.ties, name, antisymmetric=self.antisymmetric) / (len(y) - 1)
 
     def shown(self, value: float) -> float:
         """Return the value as it is."""
@@ -119,6 +121,28 @@ class RankingRisk:
 
 
 @dataclass(frozen=True)
+class MaryRisk(RankingRisk):
+    """Mean loss of the orders of m rows: a U-statistic of order m."""
+
+    tuples: Tuples = field(kw_only=True)
+
+    name = "m_ary_risk"
+
+    def values(self, y: Array, s: Any, qid: Any, name: str) -> Array:
+        """Return for each row the mean loss of the m-tuples with it."""
+        del qid
+        return self.tuples.row_losses(y, s, name)
+
+    def influence(self, ranked: Values) -> Array:
+        """Return the leading term of Hoeffding's decomposition: each row is in m places of a tuple."""
+        return self.tuples.m * (ranked.values - ranked.values.mean()) / len(ranked.values)
+
+    def independent(self, ranked: Values) -> int:
+        """Return the number of disjoint tuples: Chernoff's bound holds with it."""
+        return len(ranked.values) // self.tuples.m
+
+
+@dataclass(frozen=True)
 class _OverQueries:
     """Means over independent queries."""
 
@@ -140,14 +164,13 @@ class _OverQueries:
         """Return what an asymptotic interval needs."""
         return ranked.guide()
 
-    def independent(self, ranked: Values) -> int:
-        """Return the number of queries that count."""
-        return len(ranked.values)
+    def paired(self, first: Values, second: Values) -> Array:
+        """Return the differences of the queries, moved to [0, 1]."""
+        return (1.0 + first.values - second.values) / 2.0
 
     def exact(self, ranked: Values, alpha: float) -> Bounds:
-        """Return Chernoff's bounds for a mean."""
-        value, n = self.value(ranked), self.independent(ranked)
-        return mean_lower(value, n, alpha / 2), mean_upper(value, n, alpha / 2)
+        """Return the bounds of betting."""
+        return mean_bounds(ranked.values, alpha)
 
 
 def _read_queries(measure: _Measure, y: Any, s: Any, qid: Any) -> Graded:
@@ -188,7 +211,7 @@ class NDCG(_OverQueries):
 
     def values(self, y: Array, s: Array, qid: Any, name: str) -> Array:
         """Return the value of each query that counts."""
-        del name
+        s = check_vector(s, len(y), name)
         return _of_counting(self.convention.ndcg(y, s, qid, self.k, per_query=True))
 
 
@@ -209,6 +232,6 @@ class MeanAveragePrecision(_OverQueries):
 
     def values(self, y: Array, s: Array, qid: Any, name: str) -> Array:
         """Return the value of each query that counts."""
-        del name
+        s = check_vector(s, len(y), name)
         found = self.convention.mean_average_precision(y, s, qid, threshold=self.threshold, per_query=True)
         return _of_counting(found)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from convexrank.inference.arguments import How, map_measure, measured, ndcg_measure, risk_measure
+from convexrank.inference.graded import MaryRisk
 from convexrank.inference.results import Interval
 from convexrank.metrics.conventions import CONVEXRANK, Convention
+from convexrank.metrics.tuples import Tuples
 
 
 def ranking_risk_interval(
@@ -14,6 +16,7 @@ def ranking_risk_interval(
     s: Any,
     *,
     ties: Literal["half", "strict", "misrank"] = "half",
+    antisymmetric: bool = False,
     method: How = "exact",
     level: float = 0.95,
     groups: Any = None,
@@ -26,10 +29,12 @@ def ranking_risk_interval(
 
     Parameters
     ----------
-    y, s : array-like, shape (n,)
-        Real labels, and scores of a ranker that does not depend on these rows.
-    ties : {"half", "strict", "misrank"}
-        The cost of a pair with different labels and equal scores: 1/2, 0 or 1.
+    y : array-like, shape (n,)
+        Real labels.
+    s : array-like, shape (n,) or (n, n)
+        Scores of a ranker that does not depend on these rows, or a rule on pairs as a matrix.
+    ties, antisymmetric : str, bool
+        As for `convexrank.metrics.ranking_risk`.
     method, level, groups : str, float, array-like
         As for `auc_interval`.
 
@@ -55,7 +60,60 @@ def ranking_risk_interval(
     >>> ranking_risk_interval(y, y + random.normal(size=500))
     Interval(ranking_risk = 0.2360 in [0.1686, 0.3136], level 95 %, exact, 500 rows)
     """
-    return measured(risk_measure(ties), y, s, method, level, None, groups)
+    return measured(risk_measure(ties, antisymmetric), y, s, method, level, None, groups)
+
+
+def m_ary_risk_interval(
+    y: Any,
+    s: Any,
+    m: int = 3,
+    *,
+    loss: Any = "different",
+    ties: Literal["half", "strict", "misrank"] = "half",
+    rounds: int | None = None,
+    seed: int = 0,
+    method: How = "exact",
+    level: float = 0.95,
+    groups: Any = None,
+) -> Interval:
+    r"""Interval for the m-ary ranking risk: the expected loss of the order of m rows.
+
+    The estimate is `convexrank.metrics.m_ary_risk`, a U-statistic of order m. ``"exact"``: it is a mean of means of
+    ⌊n/m⌋ independent tuples, also with ``rounds``, so that Chernoff's bound holds with that number. ``"asymptotic"``:
+    the leading term of Hoeffding's decomposition, somewhat wider with few rounds.
+
+    Parameters
+    ----------
+    y, s, m, loss, ties, rounds, seed : as for `convexrank.metrics.m_ary_risk`
+        As for `convexrank.metrics.m_ary_risk`; the rule does not depend on these rows.
+    method, level, groups : str, float, array-like
+        As for `auc_interval`.
+
+    Returns
+    -------
+    Interval
+        Estimate, and ends of the interval.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `convexrank.metrics.m_ary_risk` and `auc_interval`.
+
+    References
+    ----------
+    Clémençon, Lugosi and Vayatis, Ranking and empirical minimization of U-statistics (2006), remark 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> y = random.normal(size=600)
+    >>> m_ary_risk_interval(y, y + 0.3 * random.normal(size=600), rounds=200)
+    Interval(m_ary_risk = 0.2533 in [0.1722, 0.3475], level 95 %, exact, 600 rows)
+    """
+    return measured(
+        MaryRisk(ties, tuples=Tuples(m, loss, ties, rounds, seed)), y, s, method, level, None, groups
+    )
 
 
 def ndcg_interval(
@@ -71,7 +129,8 @@ def ndcg_interval(
     r"""Interval for NDCG: the expectation of a query's value, over queries drawn independently.
 
     The estimate is `convexrank.metrics.ndcg`, a mean over the queries with a value. Rows of one query may depend on one
-    another in any way. ``"exact"``: Chernoff's bound for a mean of values in [0, 1]. ``"asymptotic"``: Student's
+    another in any way. ``"exact"``: bounds by betting, for values in [0, 1] in an order that does not depend on them
+    (Waudby-Smith and Ramdas, JRSS B 86, 2024; Voráček and Orabona, arXiv:2505.22422). ``"asymptotic"``: Student's
     interval, on the logistic scale.
 
     Parameters
@@ -148,6 +207,6 @@ def map_interval(
     >>> random = np.random.default_rng(0)
     >>> y, qid = random.integers(0, 3, size=1000), np.repeat(np.arange(100), 10)
     >>> map_interval(y, y + random.normal(size=1000), qid)
-    Interval(map = 0.9382 in [0.8513, 0.9833], level 95 %, exact, 100 queries)
+    Interval(map = 0.9382 in [0.8987, 0.9524], level 95 %, exact, 100 queries)
     """
     return measured(map_measure(qid, threshold, convention), y, s, method, level)

@@ -24,9 +24,11 @@ def auc_interval(
 
     for a positive and a negative drawn independently. The estimate is `convexrank.metrics.auc`.
 
-    ``"exact"``: the AUC of I positives and K negatives is a mean of means of m = min(I, K) independent pairs, so that
-    Chernoff's bound holds with m (Hoeffding 1963, section 5): :math:`m\,\mathrm{kl}(\widehat A, A) \le \ln(2/\alpha)`
-    on each side. ``"asymptotic"``: DeLong's variance, in O(n log n); the interval is Student's with Satterthwaite's
+    ``"exact"``: pair each of the m = min(I, K) rows of the smaller class with a row of its own of the other class. The
+    number of pairs in the right order is binomial, so that Clopper and Pearson's bound with error ρδ holds for each
+    pairing; by Markov's inequality the bound that a share ρ of all pairings reaches holds with error δ = α/2. The
+    distribution over the pairings is computed, not drawn; tied rows stand in eight random orders.
+    ``"asymptotic"``: DeLong's variance, in O(n log n); the interval is Student's with Satterthwaite's
     degrees of freedom, on the logistic scale. With groups the variance is Obuchowski's.
 
     Parameters
@@ -57,8 +59,8 @@ def auc_interval(
 
     References
     ----------
-    E. DeLong, D. DeLong, D. Clarke-Pearson, Biometrics 44 (1988); N. Obuchowski, Biometrics 53 (1997); W. Hoeffding,
-    Journal of the American Statistical Association 58 (1963).
+    E. DeLong, D. DeLong, D. Clarke-Pearson, Biometrics 44 (1988); N. Obuchowski, Biometrics 53 (1997); J. Goldman,
+    J. Joichi, D. White, Proceedings of the American Mathematical Society 52 (1975).
 
     Examples
     --------
@@ -90,8 +92,9 @@ def push_risk_interval(
 
     ``"exact"``: the positives give bounds of H that hold for all negatives at once, by Dvoretzky, Kiefer and Wolfowitz,
     with Massart's constant: :math:`\sup_t |\widehat H - H| \le \sqrt{\ln(2/\delta)/(2I)}`, and near 0 and 1 by Clopper
-    and Pearson's bounds at the order statistics. Chernoff's bound then holds for the means of the p-th powers of these
-    bounds over the K independent negatives; no union bound over the negatives is needed. ``"asymptotic"``: the delta
+    and Pearson's bounds at the order statistics. Bounds by betting then hold for the means of the p-th powers of these
+    ends over the K independent negatives, in whatever order they are given that does not depend on their scores; no
+    union bound over the negatives is needed. ``"asymptotic"``: the delta
     method for the root, of the variances of both classes.
 
     Parameters
@@ -123,7 +126,7 @@ def push_risk_interval(
     >>> random = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], [900, 100])
     >>> push_risk_interval(y, y + random.normal(size=1000), p=4)
-    Interval(push_risk = 0.5187 in [0.3504, 0.6516], level 95 %, exact, 100 positives, 900 negatives)
+    Interval(push_risk = 0.5187 in [0.3923, 0.6373], level 95 %, exact, 100 positives, 900 negatives)
     """
     return measured(push_measure(p), y, s, method, level, sample_weight, groups)
 
@@ -144,7 +147,7 @@ def partial_auc_interval(
     .. math:: A = \int_0^m \mathrm{TPR}(u)\,du = E\,(m - G(s_+))_+, \qquad G(t) = P(s_- > t)
 
     The estimate is `convexrank.metrics.partial_auc`. ``"exact"``: the negatives give bounds of G that hold everywhere,
-    as in `push_risk_interval`, and Chernoff's bound holds for the means over the positives; the interval is wide when m
+    as in `push_risk_interval`, and bounds by betting hold for the means over the positives; the interval is wide when m
     K is small. ``"asymptotic"``: the delta method.
 
     Parameters

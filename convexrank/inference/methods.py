@@ -11,6 +11,7 @@ from scipy.special import expit, logit, stdtr, stdtrit
 
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_choice
+from convexrank.inference.betting import two_sided
 from convexrank.inference.concentration import binary_divergence, mean_lower, mean_upper
 from convexrank.inference.rows import Guide, Rows
 
@@ -107,10 +108,16 @@ class Exact:
     def difference(
         self, measure: Measure, first: Any, second: Any, alpha: float, names: str
     ) -> tuple[float, float, float]:
-        """Return Chernoff's bounds for the mean of differences, moved to [0, 1]; their inversion is the p-value."""
+        """Return bounds for the mean of differences, moved to [0, 1], and the p-value that is their inversion.
+
+        Over queries it is by betting, for pairs of rows by Chernoff's bound.
+        """
         del names
         first.rows.require_plain()
-        independent = getattr(measure, "independent", None)
+        paired, independent = (getattr(measure, name, None) for name in ("paired", "independent"))
+        if paired is not None:
+            low, high, p_value = two_sided(paired(first, second), alpha)
+            return 2.0 * low - 1.0, 2.0 * high - 1.0, p_value
         if independent is None:
             raise ValueError(
                 f"method is 'exact', and {measure.name} is no mean over pairs or queries, expected one of auc, "

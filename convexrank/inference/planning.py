@@ -11,24 +11,25 @@ import numpy as np
 
 from convexrank.data import check_at_least, check_choice, check_positive, check_probability
 from convexrank.inference.arguments import How
+from convexrank.inference.betting import lower_mean, mean_bounds
 from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
 from convexrank.inference.methods import Plan, method_named, student_interval
+from convexrank.inference.pairings import auc_bounds
 from convexrank.inference.results import SampleSize
 from convexrank.inference.two_classes import error_split
+from convexrank.metrics.names import parsed
 
 Array = np.ndarray
 
 _MOST = 2**53
+# Most rows of a class for which an exact width of the AUC is computed.
+_LARGEST = 5000
 
 
 class _Plan(Plan, Protocol):
     def sizes(self, n: int) -> dict[str, int]:
         """The meaning of n units."""
         ...
-
-
-def _chernoff_width(value: float, n: int, alpha: float) -> float:
-    return mean_upper(value, n, alpha / 2) - mean_lower(value, n, alpha / 2)
 
 
 def _student_width(value: float, variance: float, freedom: float, alpha: float) -> float:
@@ -45,7 +46,16 @@ class _Pairs:
     ratio: float
 
     def exact(self, n: int, value: float, alpha: float) -> float:
-        return _chernoff_width(value, min(n, math.ceil(self.ratio * n)), alpha)
+        """Width where the ROC curve is u^a, as of exponential scores, and the rows stand at its quantiles."""
+        scale = max(1.0, n / _LARGEST, math.ceil(self.ratio * n) / _LARGEST)  # beyond, it falls like the root
+        n = max(round(n / scale), 1)
+        others = math.ceil(self.ratio * n)
+        up = ((np.arange(n) + 0.5) / n) ** (value / (1.0 - value))
+        above = np.searchsorted((np.arange(others) + 0.5) / others, up)  # negatives above each positive
+        hits = np.zeros(n + others, dtype=np.int64)
+        hits[above + np.arange(n)] = 1
+        low, high = auc_bounds(hits, np.ones_like(hits), alpha)
+        return (high - low) / math.sqrt(scale)
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         """Hanley and McNeil's variance, of exponential scores."""
@@ -73,11 +83,15 @@ class _Push:
         return u, u**power, np.diff(edges)
 
     def exact(self, n: int, value: float, alpha: float) -> float:
-        others, (_, heights, weights) = math.ceil(self.ratio * n), self._heights(value)
+        """Width where the rows stand at the quantiles."""
+        scale = max(1.0, n / _LARGEST, math.ceil(self.ratio * n) / _LARGEST)  # beyond, it falls like the root
+        n = max(round(n / scale), 1)
+        others = math.ceil(self.ratio * n)
+        heights = ((np.arange(others) + 0.5) / others) ** (math.expm1(-self.p * math.log(value)) / self.p)
         band, side = error_split(alpha, n, others)
-        ends = uniform_ends(np.rint(heights * n), n, band)
-        low, high = (float(weights @ end**self.p) for end in ends)
-        return mean_upper(high, others, side) ** (1 / self.p) - mean_lower(low, others, side) ** (1 / self.p)
+        low, high = (end**self.p for end in uniform_ends(np.rint(heights * n), n, band))
+        upper = (1.0 - lower_mean(1.0 - high, side)) ** (1 / self.p)
+        return (upper - lower_mean(low, side) ** (1 / self.p)) / math.sqrt(scale)
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         others, (u, heights, weights) = math.ceil(self.ratio * n), self._heights(value)
@@ -104,7 +118,21 @@ class _Mean:
     sd: float | None
 
     def exact(self, n: int, value: float, alpha: float) -> float:
-        return _chernoff_width(value, n, alpha)
+        """Width for two values, of which one is 0 or 1 where no others have this standard deviation."""
+        if self.unit == "rows":
+            return mean_upper(value, n, alpha / 2) - mean_lower(value, n, alpha / 2)
+        scale = max(1.0, n / _LARGEST)  # beyond, it falls like the root
+        n = max(round(n / scale), 1)
+        sd = math.sqrt(value * (1 - value)) if self.sd is None else self.sd
+        low, high = max(value - sd, 0.0), min(value + sd, 1.0)
+        if low == 0.0:
+            high = min(value + sd**2 / value, 1.0)
+        elif high == 1.0:
+            low = max(value - sd**2 / (1 - value), 0.0)
+        share = (value - low) / (high - low)
+        many = np.floor((np.arange(n) + 1) * share + 0.5) - np.floor(np.arange(n) * share + 0.5)
+        ends = mean_bounds(low + (high - low) * many, alpha)
+        return (ends[1] - ends[0]) / math.sqrt(scale)
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         variance = value * (1 - value) if self.sd is None else self.sd**2 / self.rows
@@ -127,10 +155,9 @@ def sample_size(
 ) -> SampleSize:
     r"""Smallest sample for which the interval at this estimate has at most the given width.
 
-    For ``"exact"`` the width depends on the estimate only, except for the push risk. In the other cases the function
-    makes an assumption: for the AUC Hanley and McNeil's variance (exponential scores); for the push risk heights with a
-    power law, :math:`H = U^c` with U uniform; for a mean over queries or rows the standard deviation ``sd``, or the
-    largest one that is possible with the estimate.
+    The function makes an assumption where the width depends on more than the estimate: for the AUC exponential scores
+    (Hanley and McNeil's variance); for the push risk heights with a power law, :math:`H = U^c` with U uniform; for a
+    mean over queries or rows the standard deviation ``sd``, or the largest one that is possible with the estimate.
 
     Parameters
     ----------
@@ -169,7 +196,7 @@ def sample_size(
     >>> sample_size("auc", 0.1, estimate=0.8, method="asymptotic").sizes
     {'positives': 154, 'negatives': 154}
     >>> sample_size("auc", 0.1, estimate=0.8).sizes
-    {'positives': 470, 'negatives': 470}
+    {'positives': 259, 'negatives': 259}
     """
     how, alpha = method_named(method), 1.0 - check_probability(level, "level")
     wanted, value = check_probability(width, "width"), check_probability(estimate, "estimate")
@@ -190,7 +217,9 @@ _PLANS: dict[str, tuple[Callable[[float, float | None], _Plan], str]] = {
 
 def _planned(metric: str, p: float | None, ratio: float, sd: float | None) -> _Plan:
     """Check the options, and return the plan of a measure."""
-    make, takes = check_choice(metric, _PLANS, "metric")
+    base, numbers = parsed(metric)
+    make, takes = check_choice(base, _PLANS, "metric")
+    p = numbers[0] if numbers and p is None else p
     options = {"p": p, "sd": None if sd is None else check_positive(sd, "sd")}
     for option, given in options.items():
         if given is not None and option != takes:

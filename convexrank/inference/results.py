@@ -19,8 +19,9 @@ def _digits(value: float) -> str:
     return f"{value:.4f}"
 
 
-def _percent(level: float) -> str:
-    return f"{100 * level:.6g} %"
+def percent(share: float) -> str:
+    """Return a share in per cent, with all digits that a caller would write: .9999999 is not 100 %."""
+    return f"{100 * share:.12g} %"
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class Interval:
     >>> from convexrank import inference
     >>> found = inference.auc_interval([1, 0, 1, 0, 1, 0], [6, 5, 4, 3, 2, 1])
     >>> found
-    Interval(auc = 0.6667 in [0.0629, 0.9963], level 95 %, exact, 3 positives, 3 negatives)
+    Interval(auc = 0.6667 in [0.1609, 0.9870], level 95 %, exact, 3 positives, 3 negatives)
     >>> 0.5 in found, found.vacuous, round(found.width, 2)
-    (True, False, 0.93)
+    (True, False, 0.83)
     """
 
     estimate: float
@@ -80,7 +81,7 @@ class Interval:
         empty = ", vacuous" if self.vacuous else ""
         return (
             f"Interval({self.metric} = {_digits(self.estimate)} in [{_digits(self.lower)}, {_digits(self.upper)}], "
-            f"level {_percent(self.level)}, {self.method}{counted}{empty})"
+            f"level {percent(self.level)}, {self.method}{counted}{empty})"
         )
 
 
@@ -124,7 +125,7 @@ class Difference:
         adjusted = f", adjusted {self.adjusted:.3g}" if self.adjusted != self.p_value else ""
         return (
             f"Difference({found.metric}, {self.first} − {self.second} = {found.estimate:+.4f} in "
-            f"[{found.lower:+.4f}, {found.upper:+.4f}], level {_percent(found.level)}, {found.method}, "
+            f"[{found.lower:+.4f}, {found.upper:+.4f}], level {percent(found.level)}, {found.method}, "
             f"p = {self.p_value:.3g}{adjusted})"
         )
 
@@ -192,7 +193,7 @@ class Band:
 
     def __repr__(self) -> str:
         counted = "".join(f", {count} {what}" for what, count in self.sizes.items())
-        return f"Band({self.axes[1]} against {self.axes[0]}, level {_percent(self.level)}{counted})"
+        return f"Band({self.axes[1]} against {self.axes[0]}, level {percent(self.level)}{counted})"
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ class SampleSize:
     --------
     >>> from convexrank import inference
     >>> inference.sample_size("map", 0.1, estimate=0.5).sizes
-    {'queries': 735}
+    {'queries': 411}
     """
 
     metric: str

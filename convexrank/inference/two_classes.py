@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
+from convexrank.inference.betting import lower_mean
+from convexrank.inference.concentration import uniform_ends
+from convexrank.inference.pairings import auc_bounds
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 
 Array = np.ndarray
@@ -81,9 +83,8 @@ class AUC(_TwoClasses):
         return min(ranked.number_positive, ranked.number_negative)
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Return Chernoff's bounds for the U-statistic."""
-        value, n = self.value(ranked), self.independent(ranked)
-        return mean_lower(value, n, alpha / 2), mean_upper(value, n, alpha / 2)
+        """Return Clopper and Pearson's bounds over all pairings."""
+        return auc_bounds(ranked.hits, ranked.totals, alpha)
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,8 @@ class PushRisk(_TwoClasses):
         band, side = error_split(alpha, ranked.number_positive, ranked.number_negative)
         below = ranked.hits[::-1].cumsum()[::-1]
         lows, highs = uniform_ends(below, ranked.number_positive, band)
-        low, high = (float(ranked.negatives @ ends**self.p) for ends in (lows, highs))
-        n = ranked.number_negative
-        return mean_lower(low, n, side) ** (1.0 / self.p), mean_upper(high, n, side) ** (1.0 / self.p)
+        low, high = (ends[ranked.level[~ranked.positive]] ** self.p for ends in (lows, highs))
+        return lower_mean(low, side) ** (1.0 / self.p), (1.0 - lower_mean(1.0 - high, side)) ** (1.0 / self.p)
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,8 @@ class PartialAUC(_TwoClasses):
         """Uniform band for the false positive rates, then Chernoff's bound for the mean over the positives."""
         band, side = error_split(alpha, ranked.number_negative, ranked.number_positive)
         above = np.concatenate([[0], (ranked.totals - ranked.hits).cumsum()])
-        ends = [
-            float(ranked.positives @ self._gain(rates[:-1], rates[1:]))
+        low, high = (
+            self._gain(rates[:-1], rates[1:])[ranked.level[ranked.positive]]
             for rates in reversed(uniform_ends(above, ranked.number_negative, band))
-        ]
-        n = ranked.number_positive
-        return mean_lower(ends[0], n, side), mean_upper(ends[1], n, side)
+        )
+        return lower_mean(low, side), 1.0 - lower_mean(1.0 - high, side)

@@ -18,7 +18,10 @@ dcg                       sum over positives of 1/ln(1 + rank)                 h
 average_reciprocal_rank   sum over positives of 1/rank                         has the worst rank
 auc, partial_auc          area under the ROC curve                             counts one half
 precision_at              share of positives among the first k                 mean over random orders
+recall_at                 share of the positives among the first k             mean over random orders
+recall_at_precision       largest recall with a given precision                in the list together
 ranking_risk              share of ordered pairs misranked, with its error     one half, or an option
+m_ary_risk                loss of the order of m rows, with its error          mean over orders, or an option
 ========================= ==================================================== =========================
 
 By query, as a mean over queries or one value for each:
@@ -49,7 +52,8 @@ These take grades ``y``, larger is more relevant, and
 ValueError or TypeError is raised when the data are not finite, lengths differ, an option is unknown, or no query has
 a value.
 
-:func:`table` compares several rankings, with standard errors and paired differences.
+:func:`table` compares several rankings, with standard errors and paired differences. :func:`named` returns the measure
+of a name such as ``"precision@100"``, and the names mean the same wherever a measure is named.
 
 For ranks of a graph, with the scores as first argument:
 
@@ -69,13 +73,15 @@ from convexrank.metrics.agreement import kendall_tau, spearman_footrule
 from convexrank.metrics.cascade import expected_reciprocal_rank
 from convexrank.metrics.discounted import average_reciprocal_rank, dcg
 from convexrank.metrics.gain import ndcg
+from convexrank.metrics.names import named
 from convexrank.metrics.push import heights, push_risk, r_max, r_p, reverse_heights
 from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank
 from convexrank.metrics.risk import RankingRisk, ranking_risk
 from convexrank.metrics.roc import auc, partial_auc
 from convexrank.metrics.spam import order_distance, spam_mass, spam_met
 from convexrank.metrics.tables import MetricsTable, table
-from convexrank.metrics.top import positives_at_top, precision_at
+from convexrank.metrics.top import positives_at_top, precision_at, recall_at, recall_at_precision
+from convexrank.metrics.tuples import m_ary_risk
 
 __all__ = [
     "MetricsTable",
@@ -87,8 +93,10 @@ __all__ = [
     "expected_reciprocal_rank",
     "heights",
     "kendall_tau",
+    "m_ary_risk",
     "mean_average_precision",
     "mean_reciprocal_rank",
+    "named",
     "ndcg",
     "order_distance",
     "partial_auc",
@@ -98,6 +106,8 @@ __all__ = [
     "r_max",
     "r_p",
     "ranking_risk",
+    "recall_at",
+    "recall_at_precision",
     "reverse_heights",
     "spam_mass",
     "spam_met",

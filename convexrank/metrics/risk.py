@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.data import check_choice, check_vector
+from convexrank.data import check_choice, check_flag, check_matrix, check_vector, read_array
 
-_TIE_COSTS = {"strict": 0.0, "half": 0.5, "misrank": 1.0}
+TIE_COSTS = {"strict": 0.0, "half": 0.5, "misrank": 1.0}
 # From this number of rows on, a compiled loop counts; below, importing the compiler would take longer.
 _MANY = 50_000
 
@@ -38,7 +38,13 @@ class RankingRisk:
     standard_error: float
 
 
-def ranking_risk(y: Any, s: Any, ties: Literal["strict", "half", "misrank"] = "half") -> RankingRisk:
+def ranking_risk(
+    y: Any,
+    s: Any,
+    ties: Literal["strict", "half", "misrank"] = "half",
+    *,
+    antisymmetric: bool = False,
+) -> RankingRisk:
     r"""Share of pairs of rows that the scores put in the wrong order, with its standard error.
 
     .. math:: L_n(s) = \frac{1}{n(n-1)} \sum_{i \ne j} q_{ij}, \qquad
@@ -64,17 +70,23 @@ def ranking_risk(y: Any, s: Any, ties: Literal["strict", "half", "misrank"] = "h
     too large in small samples. When all rows have the same loss, as in a perfect ranking, the estimate
     is 0 and not meaningful; with two rows it is NaN.
 
+    A rule r that looks at both rows of a pair is a matrix: :math:`r_{ij} > 0` ranks row i above row j, and takes the
+    place of :math:`s_i - s_j`. The two orders of a pair count by halves, so that the rule may contradict itself.
+
     Cost O(n log n): the rows are sorted by one of (y, s), and pairs out of order in the other are
-    counted for every row, one binary digit of the rank at a time.
+    counted for every row, one binary digit of the rank at a time. O(n²) for a matrix.
 
     Parameters
     ----------
     y : array-like, shape (n,)
         Real labels, at least two different ones; n >= 2.
-    s : array-like, shape (n,)
-        Finite scores; a high score stands for a high expected label.
+    s : array-like, shape (n,) or (n, n)
+        Finite scores; a high score stands for a high expected label. Or a rule r[i, j] on pairs, whose diagonal has no
+        effect.
     ties : {"half", "strict", "misrank"}
-        The cost of a pair with different labels and equal scores: 1/2, 0 or 1.
+        The cost of a pair with different labels and equal scores, or r[i, j] = 0: 1/2, 0 or 1.
+    antisymmetric : bool
+        Whether r[j, i] = -r[i, j] is promised; a matrix that breaks the promise is then refused.
 
     Returns
     -------
@@ -96,8 +108,13 @@ def ranking_risk(y: Any, s: Any, ties: Literal["strict", "half", "misrank"] = "h
     >>> risk = ranking_risk([3.0, 1.0, 2.0, 0.5], [0.9, 0.4, 0.3, 0.1])
     >>> round(risk.value, 4), round(risk.standard_error, 4)
     (0.1667, 0.1925)
+
+    No scores order rock, paper and scissors; a rule does:
+
+    >>> ranking_risk([3, 2, 1], [[0, 1, -1], [-1, 0, 1], [1, -1, 0]]).value.__round__(4)
+    0.3333
     """
-    lost = row_losses(y, s, ties)
+    lost = row_losses(y, s, ties, antisymmetric=antisymmetric)
     n = len(lost)
     value = float(lost.sum()) / (n * (n - 1))
     if n == 2:
@@ -106,20 +123,28 @@ def ranking_risk(y: Any, s: Any, ties: Literal["strict", "half", "misrank"] = "h
     return RankingRisk(value, 2 * math.sqrt(float(np.dot(projection, projection)) / (n * (n - 1))))
 
 
-def row_losses(y: Any, s: Any, ties: str = "half", name: str = "s") -> np.ndarray:
+def row_losses(
+    y: Any, s: Any, ties: str = "half", name: str = "s", *, antisymmetric: bool = False
+) -> np.ndarray:
     r"""Return for each row the cost of the pairs that it is in, :math:`\sum_{j \ne i} q_{ij}` of `ranking_risk`.
 
-    ``name`` is how the scores are called in messages. O(n log n).
+    For a matrix the mean of :math:`q_{ij}` and :math:`q_{ji}`. ``name`` is how the scores are called in messages.
+    O(n log n), or O(n²).
     """
-    tie_cost = check_choice(ties, _TIE_COSTS, "ties")
+    tie_cost = check_choice(ties, TIE_COSTS, "ties")
     labels = check_vector(y, name="y")
-    scores = check_vector(s, len(labels), name)
+    pairs = read_array(s, name).ndim == 2
+    scores = check_rule(s, len(labels), name, antisymmetric) if pairs else check_vector(s, len(labels), name)
     distinct_labels, label_rank = np.unique(labels, return_inverse=True)
     if len(distinct_labels) < 2:
         raise ValueError(
             f"y has one distinct value ({distinct_labels[0]}) in {len(labels)} row(s), expected two or more; "
             "the ranking risk compares rows with different labels."
         )
+    if pairs:
+        asked = np.sign(labels[:, None] - labels)
+        lost = (asked * scores < 0.0) + tie_cost * ((asked != 0.0) & (scores == 0.0))
+        return 0.5 * (lost.sum(axis=0) + lost.sum(axis=1))
     distinct_scores, score_rank = np.unique(scores, return_inverse=True)
     if len(distinct_labels) <= len(distinct_scores):
         discordant, tied_both = _count_pairs(score_rank, label_rank)
@@ -127,6 +152,30 @@ def row_losses(y: Any, s: Any, ties: str = "half", name: str = "s") -> np.ndarra
         discordant, tied_both = _count_pairs(label_rank, score_rank)
     tied_score = np.bincount(score_rank)[score_rank] - tied_both
     return discordant + tie_cost * tied_score
+
+
+def check_rule(r: Any, n: int, name: str = "s", antisymmetric: bool = False) -> np.ndarray:
+    """Return a rule on pairs as a matrix.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When it is not real and finite of shape (n, n); when it is promised to be antisymmetric, and is not.
+    """
+    rule = check_matrix(r, name)
+    if rule.shape != (n, n):
+        raise ValueError(
+            f"{name} has shape {rule.shape}, expected one dimension, a score for each of the {n} rows of y, or "
+            f"({n}, {n}), a rule for each pair of rows."
+        )
+    broken = np.triu(rule != -rule.T, 1)
+    if check_flag(antisymmetric, "antisymmetric") and broken.any():
+        i, j = (int(k) for k in np.argwhere(broken)[0])
+        raise ValueError(
+            f"{name}[{i}, {j}] is {rule[i, j]:g} and {name}[{j}, {i}] is {rule[j, i]:g}, expected numbers of opposite "
+            f"sign, because antisymmetric is True; pass {name} - {name}.T, or antisymmetric=False."
+        )
+    return rule
 
 
 def _count_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,11 @@ import numpy as np
 from convexrank.data import check_choice, check_vector, shown
 from convexrank.data.groups import as_groups
 from convexrank.data.nodes import pandas
-from convexrank.metrics.gain import ndcg
-from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank
+from convexrank.metrics.names import named
 
 Array = np.ndarray
 
-_MEASURES: dict[str, Callable[..., Any]] = {
-    "NDCG@5": partial(ndcg, k=5),
-    "NDCG@10": partial(ndcg, k=10),
-    "MAP": mean_average_precision,
-    "MRR": mean_reciprocal_rank,
-}
+_MEASURES = ("NDCG@5", "NDCG@10", "MAP", "MRR")
 # Names of rankings are cut here, so that four measures take 80 columns.
 _NAME, _CELL = 18, 15
 
@@ -129,7 +122,7 @@ def table(
     y: Any,
     qid: Any = None,
     *,
-    measures: Mapping[str, Callable[..., Any]] | None = None,
+    measures: Mapping[str, Callable[..., Any]] | Sequence[str] | None = None,
     baseline: str | None = None,
 ) -> MetricsTable:
     """Compare rankings of the same queries: means with standard errors, and differences query by query.
@@ -142,9 +135,9 @@ def table(
         Grades; larger is more relevant.
     qid : array-like, shape (n,), QueryGroups or None
         The query of each row.
-    measures : mapping of str to callable, optional
-        Functions ``f(y, s, qid, per_query=True)`` such as those of :mod:`convexrank.metrics`; by default NDCG at 5 and
-        10, mean average precision and mean reciprocal rank.
+    measures : sequence of str, or mapping of str to callable, optional
+        Names of measures by query, see :func:`named`, or functions ``f(y, s, qid, per_query=True)`` by name; by
+        default NDCG at 5 and 10, mean average precision and mean reciprocal rank.
     baseline : str, optional
         The ranking that the others are compared with; the first by default.
 
@@ -182,9 +175,13 @@ def table(
         raise ValueError("scores is empty, expected the scores of at least one ranking by its name.")
     grades = check_vector(y, name="y")
     groups = as_groups(qid, len(grades))
-    chosen = _MEASURES if measures is None else measures
+    chosen: Any = _MEASURES if measures is None else measures
+    if isinstance(chosen, list | tuple) and all(isinstance(name, str) for name in chosen):
+        chosen = {name: named(name, by_query=True) for name in chosen}
     if not isinstance(chosen, Mapping) or not chosen or not all(map(callable, chosen.values())):
-        raise TypeError(f"measures is {shown(measures)}, expected functions by name, or None.")
+        raise TypeError(
+            f"measures is {shown(measures)}, expected names of measures, functions by name, or None."
+        )
     names = {str(name): name for name in scores}
     first = next(iter(names)) if baseline is None else baseline
     check_choice(first, names, "baseline")

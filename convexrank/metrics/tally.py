@@ -1,4 +1,4 @@
-"""The one summary that every bipartite measure is computed from."""
+"""The one summary that every bipartite measure is computed from, and pairs in the right order by query."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_binary_labels, check_vector
+from convexrank.data import QueryGroups, check_binary_labels, check_vector
+
+Array = np.ndarray
 
 
 @dataclass(frozen=True)
@@ -69,3 +71,39 @@ def tally(y: Any, s: Any) -> Tally:
         positives=np.bincount(level[is_positive], minlength=len(distinct)),
         negatives=np.bincount(level[~is_positive], minlength=len(distinct)),
     )
+
+
+def pair_order(y: Array, scores: Array, groups: QueryGroups, weights: Array | None) -> tuple[Array, Array]:
+    """Return the weight of the pairs in the right order, and of all pairs with different labels, of each query.
+
+    A pair weighs the product of the weights of its rows; equal scores count one half. O(n log n + n · labels).
+
+    Parameters
+    ----------
+    y : ndarray, shape (n,)
+        Labels of any kind that can be sorted.
+    scores : ndarray, shape (n,)
+        Higher scores should belong to larger labels.
+    groups : QueryGroups
+        The query of each row.
+    weights : ndarray, shape (n,), or None
+        The weights of the rows, 1 by default.
+    """
+    query, count = groups.query, len(groups)
+    label = groups.gather(np.unique(y, return_inverse=True)[1].ravel())
+    place = groups.numbered(groups.gather(scores))  # ascending through all queries
+    weight = np.ones(len(query)) if weights is None else groups.gather(weights)
+    first = np.full(count, len(query))
+    np.minimum.at(first, query, place)
+    right, pairs = np.zeros(count), np.zeros(count)
+    for grade in range(1, int(label.max()) + 1):
+        here, below = label == grade, label < grade
+        level = np.bincount(place[below], weight[below], len(query))
+        lower = np.concatenate(
+            ([0.0], level.cumsum())
+        )  # the weight with a smaller score, in this query and before
+        rows, of = place[here], query[here]
+        beaten = lower[rows] - lower[first[of]] + 0.5 * level[rows]
+        right += np.bincount(of, weight[here] * beaten, count)
+        pairs += np.bincount(of, weight[here], count) * np.bincount(query[below], weight[below], count)
+    return right, pairs

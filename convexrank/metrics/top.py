@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.data import check_flag, check_integer, check_positive
+from convexrank.data import check_flag, check_integer, check_positive, check_share
 from convexrank.metrics.queries import Empty, Ties
 from convexrank.metrics.relevance import query_precision
 from convexrank.metrics.tally import tally
@@ -125,6 +125,81 @@ def precision_at(
     positives_above = int(counted.positives[:cut].sum())
     tied_share = int(counted.positives[cut]) / int(rows[cut])
     return (positives_above + (count - rows_above) * tied_share) / count
+
+
+def recall_at(y: Any, s: Any, k: int | float) -> float:
+    r"""Share of the positives that are among the k rows with the highest scores.
+
+    .. math:: \frac kI \cdot \mathrm{precision\_at}(k)
+
+    Of I positives; from 0 to 1, larger is better, at most k/I. Ties at the cut-off count as in :func:`precision_at`.
+    Cost O(n log n).
+
+    Parameters
+    ----------
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
+    k : int or float
+        A number of rows, or a share of them, as for :func:`precision_at`.
+
+    Returns
+    -------
+    float
+        The share, from 0 to 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As :func:`precision_at`.
+
+    Examples
+    --------
+    >>> recall_at([1, 0, 1, 0], [4, 3, 2, 1], k=1)
+    0.5
+    """
+    share, counted = precision_at(y, s, k), tally(y, s)
+    return share * number_of_rows(k, len(counted.level)) / int(counted.positives.sum())
+
+
+def recall_at_precision(y: Any, s: Any, min_precision: float) -> float:
+    r"""Largest share of the positives in a list of the highest scores with at least a given precision.
+
+    .. math:: \max \Bigl\{ \frac{P_t}{I} : P_t \ge q\,N_t \Bigr\}
+
+    Over thresholds t: :math:`N_t` rows, :math:`P_t` of them positive, have scores of at least t; of I positives, with
+    the precision q. Rows with equal scores are in the list together or not at all. 0 if no list has that precision;
+    larger is better. Cost O(n log n).
+
+    Parameters
+    ----------
+    y, s : array-like, shape (n,)
+        Labels of two classes, and scores.
+    min_precision : float
+        The precision q, greater than 0 and at most 1, read as the decimal number that it prints as.
+
+    Returns
+    -------
+    float
+        The share, from 0 to 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As all measures; and when min_precision is not in (0, 1].
+
+    Examples
+    --------
+    >>> recall_at_precision([1, 0, 1, 0], [4, 3, 2, 1], 0.6)
+    1.0
+    >>> recall_at_precision([1, 0, 1, 0], [4, 3, 2, 1], 0.7)
+    0.5
+    """
+    wanted = Fraction(str(check_share(min_precision, "min_precision")))
+    counted = tally(y, s)
+    positives = counted.positives.cumsum()
+    rows = positives + counted.negatives.cumsum()
+    enough = positives * wanted.denominator >= rows * wanted.numerator
+    return int(positives[enough].max(initial=0)) / int(positives[-1])
 
 
 def number_of_rows(k: int | float, n: int) -> int:

@@ -9,6 +9,7 @@ from convexrank.modelling.functions import Function
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.rules import (
     apply,
+    cumulative_log_sum_exp,
     exp,
     hinge,
     huber,
@@ -34,6 +35,7 @@ __all__ = [
     "Groups",
     "Node",
     "apply",
+    "cumulative_log_sum_exp",
     "exp",
     "hinge",
     "huber",

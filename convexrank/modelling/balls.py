@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -79,6 +80,8 @@ class Balls(Language):
     def shares(self, node: Any) -> Any:
         """Return the weights of a reduction, or enclose the shares of its rows."""
         weights = in_balls(node.exact_weights)
+        if isinstance(node, CumulativeLogSumExp):
+            return weights
         return weights / node.over.spread(node.over.sums(weights)) if node.mean else weights
 
     @staticmethod
@@ -124,6 +127,8 @@ def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
             terms = Balls().shares(node) * as_objects(ball.exp() for ball in x[0])
             sums = node.over.sums(terms)
             return as_objects(ball.log() for ball in sums), terms / node.over.spread(sums), 0
+        case CumulativeLogSumExp():
+            return _chain(node, x[0])
         case Highest():
             return _highest(node, x[0])
         case Elementwise():
@@ -145,6 +150,18 @@ def _sum(node: Affine, x: tuple[Array, ...]) -> Array:
         one = node.axis.spread(one) if node.is_level(part) and node.axis is not None else one
         found = found + Balls.times(c, one)
     return found
+
+
+def _chain(node: CumulativeLogSumExp, x: Array) -> tuple[Array, Any, int]:
+    """The logarithms up to each level; the shares of rows in their level, and of the level below in each."""
+    terms = Balls().shares(node) * as_objects(ball.exp() for ball in x)
+    sums = Balls.scatter(node.level, terms, node.count)
+    below = in_balls(np.zeros(node.count))
+    for level in node.passing.tolist():
+        below[level] = sums[level - 1]
+        sums[level] = sums[level] + below[level]
+    values = as_objects(ball.log() for ball in sums)[node.level]
+    return values, (terms / sums[node.level], below / sums), 0
 
 
 def _highest(node: Highest, x: Array) -> tuple[Array, Array, Array]:
@@ -210,6 +227,11 @@ def _down(node: Node, memory: Any, u: Array) -> tuple[Any, ...]:
             return (u * memory,)
         case PairSums():
             return memory.pulls(u)
+        case CumulativeLogSumExp():
+            (shares, below), coming = memory, Balls.scatter(node.level, u, node.count)
+            for level in node.passing[::-1].tolist():
+                coming[level - 1] = coming[level - 1] + below[level] * coming[level]
+            return (shares * coming[node.level],)
         case _:
             return (memory * node.over.spread(u),)  # type: ignore[attr-defined]  # a reduction
 

@@ -19,6 +19,12 @@ import numpy as np
 
 from convexrank.core.results import CertificateError
 from convexrank.modelling import recession
+from convexrank.modelling.cumulative import (
+    CumulativeLogSumExp,
+    dual_of_levels,
+    multipliers_of,
+    shares_of_levels,
+)
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -64,7 +70,8 @@ def sizes(program: Program) -> dict[int, int]:
         if is_curved(node):
             axis = node.args[0].axis
             rows = program.count if axis is None else len(axis.rows)
-            found[k] = node.pair_count if isinstance(node, PairSums) else rows
+            passed = len(node.passing) if isinstance(node, CumulativeLogSumExp) else 0
+            found[k] = node.pair_count if isinstance(node, PairSums) else rows + passed
     return found
 
 
@@ -78,8 +85,16 @@ def multipliers(program: Program, scores: Array) -> Multipliers:
             arguments = values[program.args[k][1]][low] - values[program.args[k][0]][up]
             found[k] = adjoints[k][low] * node.weights[up] * node.function.slopes(arguments)[1]
         elif is_curved(node):
-            (found[k],) = program.steps[k].down(memories[k], adjoints[k])
+            found[k] = pulled(program, k, memories[k], adjoints[k])
     return found
+
+
+def pulled(program: Program, k: int, memory: Any, u: Array) -> Array:
+    """Return the multipliers of a curved atom, of one argument, with the multiplier u."""
+    node = program.nodes[k]
+    if isinstance(node, CumulativeLogSumExp):
+        return multipliers_of(node, memory, u)
+    return program.steps[k].down(memory, u)[0]
 
 
 def infimum(program: Program) -> float:
@@ -101,7 +116,7 @@ def resting(program: Program) -> tuple[Multipliers, float] | None:
         for k in found:
             leaf, own = program.nodes[k].leaf.axis, program.own_factors.get(program.args[k][0])
             if own is not None and not isinstance(program.nodes[k], PairSums):
-                found[k] = -slopes[leaf.rows] / own
+                found[k][: len(leaf.rows)] = -slopes[leaf.rows] / own
     cost, slopes = conjugate(program, language := Numpy(), found)
     if max(language.violation, float(np.abs(slopes).max(initial=0.0)) / (size or 1.0)) > _BALANCED:
         return None
@@ -141,6 +156,8 @@ def dual_of(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
         case LogSumExp():
             _sums_to(m, v, u, node.over)
             return m.total(m.rel_entr(v, m.times(m.shares(node), m.spread(u, node.over)))), (v,)
+        case CumulativeLogSumExp():
+            return dual_of_levels(node, m, u, v)
         case Highest():
             _sums_to(m, v, u, node.over)
             if not isinstance(node, Maximum):
@@ -211,6 +228,8 @@ def shares_of(node: Node, m: Any, v: Array, u: Any) -> Any:
         axis, parts = node.over, _on_simplex(node, np.maximum(v, 0.0))
         parts = m.exact(parts)
         return parts / axis.spread(axis.sums(parts)) * m.spread(u, axis)
+    if isinstance(node, CumulativeLogSumExp):
+        return shares_of_levels(node, m, v, u)
     function, each = node.function, u  # type: ignore[attr-defined]  # elementwise, or a sum over pairs
     if isinstance(node, PairSums):
         each = m.times(node.weights[node.pairs[0]], m.take(u, node.pairs[1]))

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.core.elementwise_checks import model_form, stated
+from convexrank.modelling.cumulative import CumulativeLogSumExp, values_and_shares
 from convexrank.modelling.expressions import (
     Axis,
     Elementwise,
@@ -130,6 +131,23 @@ class Cvxpy(Language):
             t.value = np.log(axis.sums(node.shares))
             return t
         return self._by_query(self.cp.log_sum_exp, x + np.log(node.shares), node.over)
+
+    def cumulative(self, x: Any, node: CumulativeLogSumExp) -> Any:
+        """Return log Σ c eˣ up to each level; of many levels t with Σ c e^(x − t) + e^(t′ − t) ≤ 1, t′ that below."""
+        (order, ends), passing = node.runs, node.passing
+        if node.count > _ATOMS:
+            t = self.cp.Variable(node.count)
+            masses = self.times(node.weights, self.exp(x - t[node.level]))
+            below = self.scatter(passing, self.exp(t[passing - 1] - t[passing]), node.count)
+            self.limits.append(self.scatter(node.level, masses, node.count) + below <= 1.0)
+            start = np.zeros(len(order)) if x.value is None else x.value
+            t.value = values_and_shares(node, start)[0][order[ends[:-1]]]
+            return t[node.level]
+        starts = ends[:-1][node.firsts].repeat(np.diff(np.append(np.flatnonzero(node.firsts), node.count)))
+        exponents = (x + node.logs)[order]
+        pairs = zip(starts.tolist(), ends[1:].tolist(), strict=True)
+        levels = self.cp.hstack([self.cp.log_sum_exp(exponents[start:end]) for start, end in pairs])
+        return levels[node.level]
 
     def highest(self, x: Any, node: Highest) -> Any:
         """Return the mean of the highest entries of each query: with weights the least t + Σ a (x − t)₊ / m."""

@@ -304,7 +304,7 @@ class Reduction(Node):
     @cached_property
     def over(self) -> Axis:
         """The rows that are reduced."""
-        return _rows_of(self.x)
+        return rows_of(self.x)
 
     @cached_property
     def shares(self) -> Array:
@@ -358,7 +358,7 @@ class Highest(Node):
     @cached_property
     def over(self) -> Axis:
         """The rows that are reduced."""
-        return _rows_of(self.x)
+        return rows_of(self.x)
 
     @cached_property
     def asked(self) -> Array:
@@ -435,12 +435,12 @@ class PairSums(Node):
     @property
     def axis(self) -> Axis:  # type: ignore[override]
         """The lower rows."""
-        return _rows_of(self.lower)
+        return rows_of(self.lower)
 
     @property
     def upper_axis(self) -> Axis:
         """The upper rows."""
-        return _rows_of(self.upper)
+        return rows_of(self.upper)
 
     @property
     def weights(self) -> Array:
@@ -481,12 +481,7 @@ class PairSums(Node):
     @cached_property
     def runs(self) -> tuple[Array, Array]:
         """The rows by query and grade, and where each run of one grade begins, in the end their number."""
-        axis, grades = self.axis, np.asarray(self.grades)
-        order = np.argsort(grades, kind="stable") if axis.count == 1 else np.lexsort((grades, axis.query))
-        grades = grades[order]
-        new = np.r_[True, grades[1:] != grades[:-1]]
-        new[axis.starts[:-1]] = True
-        return order, np.append(np.flatnonzero(new), len(order))
+        return runs_of(self.axis, np.asarray(self.grades))
 
     @cached_property
     def ranks(self) -> tuple[Array, Array]:
@@ -502,7 +497,17 @@ class PairSums(Node):
         return f"pair_sums({self.function.name}, {self.upper}, {self.lower})"
 
 
-def _rows_of(x: Node) -> Axis:
+def runs_of(axis: Axis, grades: Array) -> tuple[Array, Array]:
+    """Return the rows by query and grade, and where each run of one grade begins, in the end their number."""
+    order = np.argsort(grades, kind="stable") if axis.count == 1 else np.lexsort((grades, axis.query))
+    grades = grades[order]
+    new = np.r_[True, grades[1:] != grades[:-1]]
+    new[axis.starts[:-1]] = True
+    return order, np.append(np.flatnonzero(new), len(order))
+
+
+def rows_of(x: Node) -> Axis:
+    """Return the rows of the entries; refuse one number per query."""
     if x.axis is None:
         raise TypeError(
             f"{x} has one number per query, expected one per row, such as f.positive or f.negative."

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -97,7 +98,7 @@ class _System:
 
     def never_positive(self, node: Node) -> None:
         """Ask for slopes of at most 0, of each entry."""
-        if isinstance(node, LogSumExp | Maximum):
+        if isinstance(node, LogSumExp | Maximum | CumulativeLogSumExp):
             self.never_positive(node.x)
         elif not _is_definite(node):
             self.at_least_zero(-self.slope(node))
@@ -146,6 +147,8 @@ class _System:
                 return _summed(node.over.query, node.over.count, node.shares) @ x[0]
             case LogSumExp() | Maximum():
                 return self._highest(node, x[0])
+            case CumulativeLogSumExp():
+                return self._up_to_levels(node, x[0])
             case Highest():
                 return self._mean_of_highest(node, x[0])
             case Elementwise():
@@ -173,6 +176,14 @@ class _System:
         level = self.fresh(node.over.count)
         self.at_least_zero(self.minus(_picked(node.over.query, node.over.count) @ level, x))
         return level
+
+    def _up_to_levels(self, node: CumulativeLogSumExp, x: Any) -> Any:
+        levels, above = self.fresh(node.count), node.passing
+        of_rows = _picked(node.level, node.count) @ levels
+        self.at_least_zero(self.minus(of_rows, x))
+        upper, lower = (_picked(places, node.count) @ levels for places in (above, above - 1))
+        self.at_least_zero(self.minus(upper, lower))
+        return of_rows
 
     def _mean_of_highest(self, node: Highest, x: Any) -> Any:
         """The least t + Σ c s for s of at least x − t and 0, c the largest shares."""

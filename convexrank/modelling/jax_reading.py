@@ -14,6 +14,7 @@ import numpy as np
 
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.modelling import functions
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -80,6 +81,41 @@ class _Running(_Sums):
     order: Array
     above: Array
     logs: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Chain(Node):
+    """Log-sum-exps up to levels: the rows by query and level, the first of each query, the last row of each level."""
+
+    x: Node
+    order: Array
+    firsts: Array
+    lasts: Array
+    logs: Array
+
+    @property
+    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
+        """What is added up."""
+        return (self.x,)
+
+    @property
+    def axis(self) -> Axis | None:  # type: ignore[override]
+        """The rows of the entries."""
+        return self.x.axis
+
+
+def _chain(node: CumulativeLogSumExp, x: Node) -> _Chain:
+    (order, ends), size = node.runs, shape_class(len(node.level))
+    firsts = np.zeros(len(order), dtype=bool)
+    firsts[node.axis.starts[:-1]] = True
+    # padding is a query of its own, each row of it
+    return _Chain(
+        x,
+        _pad(order, size, 0),
+        _pad(firsts, size, True),
+        _pad(ends[1:][node.level] - 1, size, 0),
+        _pad(node.logs[order], size, 0.0),
+    )
 
 
 def _sums(node: PairSums, upper: Node, lower: Node) -> _Sums:
@@ -156,6 +192,8 @@ def padded(root: Node) -> Node:
                 found = type(node)(parts[0], rows_of(node.shares, node.over, 0.0), False)
             case Highest():
                 found = type(node)(parts[0], rows_of(node.weights, node.over, 0.0), node.masses)
+            case CumulativeLogSumExp():
+                found = _chain(node, parts[0])
             case Elementwise():
                 found = replace(node, x=parts[0])
             case PairSums():
@@ -187,6 +225,7 @@ def _language() -> Any:
         _Pairs,
         _Blocks,
         _Running,
+        _Chain,
     ):
         names = [field.name for field in fields(kind)]
         static = [name for name in names if name in _STATIC]
@@ -238,6 +277,15 @@ def _language() -> Any:
             parts = jnp.clip(node.asked[query] - before, 0.0, weights)
             values = jnp.where(parts > 0.0, parts * jnp.where(parts > 0.0, counted[order], 0.0), 0.0)
             return jax.ops.segment_sum(values, query, axis.count) / node.asked
+
+        @staticmethod
+        def cumulative(x: Any, node: Any) -> Any:
+            def join(before: Any, here: Any) -> Any:
+                value = jnp.where(here[1], here[0], jnp.logaddexp(before[0], here[0]))
+                return value, before[1] | here[1]
+
+            exponents = x[node.order] + node.logs
+            return jax.lax.associative_scan(join, (exponents, node.firsts))[0][node.lasts]
 
         def pair_sums(self, node: Any, upper: Any, lower: Any) -> Any:
             if isinstance(node, _Running):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -49,7 +50,11 @@ def read(node: Node, m: Any, scores: Any, known: dict[int, Any] | None = None) -
             found = m.highest(x[0], node)
         case Elementwise():
             found = m.apply(node, x[0])
-        case _:  # sums over pairs, in whatever form a language has them
+        case _ if (
+            len(x) == 1
+        ):  # log-sum-exps up to levels, and below sums over pairs, in whatever form a language has
+            found = m.cumulative(x[0], node)
+        case _:
             found = m.pair_sums(node, x[0], x[1])
     known[id(node)] = found
     return found
@@ -69,6 +74,7 @@ class Language:
     rel_entr: Any
     power_over: Any
     log_sum_exp: Any
+    cumulative: Any
     highest: Any
     pair_sums: Any
     at_least_zero: Any
@@ -122,7 +128,7 @@ class Language:
 
     def shares(self, node: Any) -> Any:
         """Return the weights of a reduction, or the shares of its rows."""
-        return node.shares
+        return node.weights if isinstance(node, CumulativeLogSumExp) else node.shares
 
     def in_range(self, function: Function, v: Any, u: Any) -> None:
         """Ask that multipliers are where the conjugate is finite."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -57,6 +58,11 @@ def _formula(node: Node) -> str:
             return rf"\tfrac1{{{most}}}\sum_{{{letter}\in\text{{top }}{most}}}{weight} {_inner(node.x)}"
         case Elementwise():
             return node.function.latex(_formula(node.x))
+        case CumulativeLogSumExp():
+            letter, inner = _letters(node.axis)[0], _formula(node.x)
+            weight = "" if (node.weights == node.weights.flat[0]).all() else "c_{j}\\,"
+            inner = inner.replace(f"f_{{{letter}}}", "f_{j}")
+            return rf"\log \sum_{{j:\,y_j\le y_{letter}}} {weight}e^{{{inner}}}"
         case PairSums():
             return _pair_sum(node)
         case _:

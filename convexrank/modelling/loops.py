@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -44,6 +45,9 @@ def _entry(node: Node, scores: list[float], k: int) -> float:
             return node.function.plain(_entry(node.x, scores, k))
         case PairSums():
             return _pair_sum(node, scores, k)
+        case CumulativeLogSumExp():
+            rows = [j for j in _rows(node.axis.query, node.axis.query[k]) if node.grades[j] <= node.grades[k]]
+            return _log_of_sum([(float(node.weights[j]), _entry(node.x, scores, j)) for j in rows])
         case Highest():
             return _mean_of_highest(node, scores, k)
         case Reduction():
@@ -64,6 +68,10 @@ def _reduced(node: Reduction, scores: list[float], k: int) -> float:
         return sum(c * one for c, one in terms)
     if not isinstance(node, LogSumExp):
         raise TypeError(f"{type(node).__name__} has no loop.")
+    return _log_of_sum(terms)
+
+
+def _log_of_sum(terms: list[tuple[float, float]]) -> float:
     top = max(one for _, one in terms)
     return top + math.log(sum(c * math.exp(one - top) for c, one in terms))
 

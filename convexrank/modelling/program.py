@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Differences,
@@ -79,6 +80,8 @@ class Program:
         self.smooth = self.bends = True
         #: Whether there are sums over pairs, or pairs that are listed.
         self.has_pairs = False
+        #: Whether there are log-sum-exps up to the grade of each row.
+        self.has_levels = False
         for node in self.nodes:
             if isinstance(node, Elementwise | PairSums):
                 self.smooth = self.smooth and node.function.smooth
@@ -86,6 +89,7 @@ class Program:
             elif isinstance(node, Highest):
                 self.smooth = self.smooth and node.width > 0.0
             self.has_pairs = self.has_pairs or isinstance(node, PairSums | Differences)
+            self.has_levels = self.has_levels or isinstance(node, CumulativeLogSumExp)
         self.bends = self.bends and self.smooth
 
     def _list(self, node: Node, places: dict[int, int]) -> int:

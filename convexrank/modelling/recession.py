@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -86,6 +87,8 @@ def _slopes(node: Node, d: Array, *x: Array) -> Array:
             return node.over.sums(_times(node.shares, x[0]))
         case LogSumExp():
             return node.over.highest(x[0])
+        case CumulativeLogSumExp():
+            return node.highest(x[0])
         case Highest():
             return node.over.sums(_times(highest_shares(node, x[0]), x[0]))
         case Elementwise():
@@ -141,6 +144,9 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
             case LogSumExp():
                 lower = x[0][0] < node.over.spread(slopes) - size
                 return slopes, node.over.sums((lower | x[0][1]) * 1.0) > 0.0
+            case CumulativeLogSumExp():
+                lowest = -node.highest(-x[0][0])
+                return slopes, (lowest < slopes - size) | (node.highest(x[0][1] * 1.0) > 0.0)
             case Highest():
                 # certain where all fall that may be among the highest in the end
                 _, tied, _ = highest_rows(node, x[0][0])
@@ -189,6 +195,11 @@ def _least(node: Node, *x: Array) -> Array:
                 return x[0]
             values, logs = np.broadcast_to(x[0], node.shares.shape), np.log(node.shares)
             return node.over.highest(_lowered(values) + _lowered(logs))
+        case CumulativeLogSumExp():
+            if not np.ndim(x[0]) and math.isinf(x[0]):
+                return x[0]
+            values = np.broadcast_to(x[0], node.logs.shape)
+            return node.highest(_lowered(values) + _lowered(node.logs))
         case Highest():
             values = np.broadcast_to(x[0], node.over.rows.shape)
             known = bool(np.isfinite(values).all())
@@ -215,7 +226,7 @@ def is_reached(program: Program) -> bool:
         """The numbers that entries are never below, and whether these are reached."""
         least, parts = _least(node, *[one[0] for one in x]), all(one[1] for one in x)
         match node:
-            case LogSumExp():
+            case LogSumExp() | CumulativeLogSumExp():
                 return least, False
             case PairSums():
                 return least, node.function.reaches_least
@@ -263,6 +274,9 @@ def shift(program: Program) -> float | None:
                     return x[0]
                 tops = node.over.highest(x[0])
                 return tops if _same(x[0], node.over.spread(tops)) else None
+            case CumulativeLogSumExp():
+                alike = not np.ndim(x[0]) or _same(x[0], node.axis.spread(node.axis.highest(x[0])))
+                return x[0] if alike else None
             case Elementwise():
                 return 0.0 if _same(np.asarray(x[0]), 0.0) else None
             case PairSums():

@@ -15,6 +15,7 @@ import numpy as np
 from convexrank.data import check_spectrum, shown
 from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.modelling import functions
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -132,6 +133,27 @@ def log_sum_exp(x: Node, weights: Any = None) -> Node:
 def log_mean_exp(x: Node, weights: Any = None) -> Node:
     """Return log Σ c eˣ / Σ c over the rows of each query."""
     return _log_sum_exp(x, _weights(x, weights, positive=True), True)
+
+
+def cumulative_log_sum_exp(x: Node, grades: Any, weights: Any = None) -> Node:
+    """Return for each row log Σ c eˣ over the rows of its query whose grade is at most its own.
+
+    Parameters
+    ----------
+    x : expression
+        One number per row.
+    grades : ndarray
+        One number per row, such as ``f.grades`` for ``f.rows``; equal ones are added up together.
+    weights : array, optional
+        Factors c greater than 0; by default the weights of the rows.
+    """
+    c = _weights(x, weights, positive=True)
+    found = np.asarray(grades, dtype=np.float64)
+    if found.shape != c.shape or not np.isfinite(found).all():
+        raise ValueError(
+            f"grades have shape {found.shape}, expected finite numbers, one for each of the {len(c)} rows of {x}."
+        )
+    return CumulativeLogSumExp(x, c, found)
 
 
 def _log_sum_exp(x: Node, weights: Array, mean: bool) -> Node:

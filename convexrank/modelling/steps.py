@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from convexrank.modelling.cumulative import CumulativeLogSumExp, pulls, values_and_shares
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -63,6 +65,8 @@ def bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any, 
             )
         case LogSumExp():
             return _of_log_sum_exp(node)
+        case CumulativeLogSumExp():
+            return partial(values_and_shares, node), lambda memory, u: (pulls(node, memory, u),)
         case Highest():
             values = smooth_highest_values if node.width else highest_values
             return (

@@ -19,6 +19,7 @@ from convexrank.plotting.pairs import pair_contributions, pair_shares
 from convexrank.plotting.promises import promises
 from convexrank.plotting.ranking import precision_at_top, roc
 from convexrank.plotting.rates import rates
+from convexrank.plotting.reliability import reliability
 from convexrank.plotting.shapes import shapes
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "promises",
     "ranks",
     "rates",
+    "reliability",
     "roc",
     "shapes",
     "trace",

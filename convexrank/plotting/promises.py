@@ -94,7 +94,7 @@ def promises(
     own = {"max_fpr": "fpr", "min_precision": "precision", "min_recall": "recall"}[promise]
     points = [(one[own], one[rate]) for one in map(rows.rates, np.unique(at).tolist())]
     panel.plot(
-        *zip(*[(x, height) for x, height in points if limits.min() <= x <= limits.max()], strict=True),
+        *zip(*points, strict=True),
         label="these rows",
         color="0.6",
         linestyle="--",
@@ -102,7 +102,7 @@ def promises(
     )
     if falling:
         panel.set_xscale("log")
-    panel.set(xlabel=across, ylabel=up, ylim=(0, 1.02))
+    panel.set(xlabel=across, ylabel=up, xlim=(limits.min(), limits.max()), ylim=(0, 1.02))
     panel.grid(alpha=0.25)
     panel.legend(loc="best")
     return panel

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from convexrank.problems.bipartite.p_norm_push import PNormPush as PNormPush
     from convexrank.problems.bipartite.partial_auc import PartialAUC as PartialAUC
     from convexrank.problems.bipartite.push import Push as Push
+    from convexrank.problems.bipartite.rank_discount import RankDiscount as RankDiscount
     from convexrank.problems.bipartite.rmax_push import RmaxPush as RmaxPush
     from convexrank.problems.bipartite.spectral_push import SpectralPush as SpectralPush
     from convexrank.problems.bipartite.top_push import TopPush as TopPush
     from convexrank.problems.consensus.consensus_rank import ConsensusRank as ConsensusRank
+    from convexrank.problems.constrained.rate_constrained import RateConstrained as RateConstrained
     from convexrank.problems.duals.ranking_dual import RankingDual as RankingDual
     from convexrank.problems.graph_ranks.lpq_rank import LpqRank as LpqRank
     from convexrank.problems.graph_ranks.page_rank import PageRank as PageRank
@@ -39,10 +41,13 @@ if TYPE_CHECKING:
     from convexrank.problems.page_rank_game.page_rank_game import PageRankGame as PageRankGame
     from convexrank.problems.pairs.convex_risk import ConvexRisk as ConvexRisk
     from convexrank.problems.pairs.crucial_pairs import CrucialPairs as CrucialPairs
+    from convexrank.problems.pairs.pair_rule import PairRule as PairRule
+    from convexrank.problems.queries.list_mle import ListMLE as ListMLE
     from convexrank.problems.queries.list_net import ListNet as ListNet
     from convexrank.problems.queries.ndcg_regression import NDCGRegression as NDCGRegression
     from convexrank.problems.queries.rank_cosine import RankCosine as RankCosine
     from convexrank.problems.queries.rank_svm import RankSVM as RankSVM
+    from convexrank.problems.queries.xe_ndcg import XENDCG as XENDCG
     from convexrank.problems.realizable.realizable_link import RealizableLink as RealizableLink
     from convexrank.problems.retargeting.retargeting import Retargeting as Retargeting
     from convexrank.problems.single_index.kernel_learned_divergence import (
@@ -57,16 +62,21 @@ _PLACES = {
     "BottomPush": "bipartite.bottom_push",
     "TopBottomPush": "bipartite.bottom_push",
     "IRPush": "bipartite.ir_push",
+    "RankDiscount": "bipartite.rank_discount",
     "Push": "bipartite.push",
     "RmaxPush": "bipartite.rmax_push",
     "SpectralPush": "bipartite.spectral_push",
     "PartialAUC": "bipartite.partial_auc",
     "CrucialPairs": "pairs.crucial_pairs",
     "ConvexRisk": "pairs.convex_risk",
+    "PairRule": "pairs.pair_rule",
+    "RateConstrained": "constrained.rate_constrained",
     "LearnedDivergence": "single_index.learned_divergence",
     "KernelLearnedDivergence": "single_index.kernel_learned_divergence",
     "RealizableLink": "realizable.realizable_link",
     "ListNet": "queries.list_net",
+    "XENDCG": "queries.xe_ndcg",
+    "ListMLE": "queries.list_mle",
     "NDCGRegression": "queries.ndcg_regression",
     "RankSVM": "queries.rank_svm",
     "RankingDual": "duals.ranking_dual",

@@ -22,8 +22,9 @@ from convexrank.data import (
 from convexrank.modelling.expressions import Elementwise
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.program import Program
+from convexrank.modelling.smoothing.merging import ALONE, groups_of_rows
 from convexrank.problems._declared import Declared
-from convexrank.problems._samples import drawn_rows, rows_of_sample
+from convexrank.problems._samples import drawn_rows, merged_rows, rows_of_sample
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._queries import QuerySample, sample_of, streamed
 from convexrank.problems.out_of_memory._streams import Stream
@@ -32,6 +33,11 @@ Array = np.ndarray
 
 # Rows per column of a sample that only has to give a start.
 _START_ROWS = 60
+# From so many rows on, and so many per column, those of a risk with kinks are merged, where at most this share of them
+# stands alone; the first ones are one out of so many, and no fewer than this.
+_MANY, _MANY_PER_COLUMN, _MOST_ALONE, _ONE_OUT_OF, _FIRST = 50_000, 50, 0.5, 20, 4_000
+# The share that stands alone at first, times the root of the number of rows.
+_TOLD = 80.0
 
 
 class Formulation(Declared):
@@ -190,8 +196,10 @@ class Formulation(Declared):
         """Return the problem of a sample, at most half of each class; its rows are weighted accordingly."""
         if self._queries is not None:
             return sample_of(self) if isinstance(self.X, Chunks) else None
-        if not (wanted := self._start_rows):
-            return None
+        wanted = self._start_rows
+        return self._drawn(wanted) if wanted else None
+
+    def _drawn(self, wanted: int) -> Self:
         counted = True if self.sample_weight is None else self.sample_weight > 0
         classes = [np.flatnonzero(self._positives & counted), np.flatnonzero(~self._positives & counted)]
         parts = drawn_rows(classes, wanted)
@@ -199,3 +207,33 @@ class Formulation(Declared):
         counts = np.concatenate([np.full(len(rows), each) for rows, each in parts])
         weights = counts if self.sample_weight is None else counts * self.sample_weight[some]
         return self.changed(X=self.X[some], y=self.y[some], sample_weight=weights)
+
+    # --- rows that stand together ---------------------------------------------------------------------------------
+
+    @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """As for every declared problem, with Mergeable for kinks of very many rows."""
+        names = super().capabilities
+        many = self.rows >= max(_MANY, _MANY_PER_COLUMN * self.dimension) and self._queries is None
+        return names | {"Mergeable"} if many and "Smoothable" in names else names
+
+    def first_rows(self) -> Self:
+        """Return the problem of some rows, which tells about where the minimiser is."""
+        return self._drawn(max(self.rows // _ONE_OUT_OF, _FIRST))
+
+    @property
+    def first_share(self) -> float:
+        """The share of rows near kinks that stands alone at first: about what the first rows do not tell."""
+        return min(_TOLD / math.sqrt(self.rows), _MOST_ALONE)
+
+    def merged(self, w: Array, share: float, before: Array | None) -> tuple[Self, Array] | None:
+        """Return the problem with rows merged that are far from all kinks at w, and their sides; None where few are.
+
+        It is nowhere above this one, and equal to it where sides are known and near w, up to the share of rows that
+        stands alone at each kink.
+        """
+        found = groups_of_rows(self.program, self._float_scores(w), share, before)
+        if found is None or np.count_nonzero(found[0] == ALONE) > _MOST_ALONE * self.rows:
+            return None
+        X, first, weights = merged_rows(self.X, found[0], self._row_counts)
+        return self.changed(X=X, y=self.y[first], sample_weight=weights), found[1]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from convexrank.backend.gram import dense
 from convexrank.data import Chunks
+from convexrank.modelling.smoothing.merging import ALONE, numbered
 
 Array = np.ndarray
 
@@ -44,3 +47,30 @@ def drawn_rows(classes: list[Array], wanted: int) -> list[tuple[Array, float]]:
         places = np.minimum(places, len(part) - 1)
         found.append((part[places], len(part) / len(places)))
     return found
+
+
+def merged_rows(X: Any, groups: Array, weights: Array | None) -> tuple[Any, Array, Array]:
+    """Return rows with the mean of each group in the place of its rows, one row of each, and the weights.
+
+    Parameters
+    ----------
+    X : matrix, shape (n, d)
+        The rows.
+    groups : ndarray of int, shape (n,)
+        The number of each row's group, or ALONE, or LEFT_OUT.
+    weights : ndarray, shape (n,), or None
+        Weights of the rows, 1 by default.
+    """
+    alone, weights = np.flatnonzero(groups == ALONE), np.ones(len(groups)) if weights is None else weights
+    inside = groups >= 0
+    together = np.flatnonzero(inside)
+    group, count = numbered(groups[together])
+    first, wholes = np.empty(count, dtype=np.intp), np.bincount(group, weights[together], count)
+    first[group] = together  # the last one of each
+    starts = np.append(0, np.cumsum(inside))
+    shares = sparse.csr_array((weights[together] / wholes[group], group, starts), shape=(len(groups), count))
+    means, rows = dense(shares.T @ X).astype(X.dtype), X[alone]
+    found = (
+        sparse.vstack([rows, means], format="csr") if sparse.issparse(X) else np.concatenate([rows, means])
+    )
+    return found, np.concatenate([alone, first]), np.concatenate([weights[alone], wholes])

@@ -25,7 +25,7 @@ from convexrank.data import (
     check_probability,
 )
 
-__all__ = ["RademacherAverage", "average_of", "drawn", "pairs", "rademacher_vc"]
+__all__ = ["RademacherAverage", "drawn", "expected_average", "pairs", "rademacher_vc"]
 
 Array = np.ndarray
 
@@ -50,6 +50,8 @@ class RademacherAverage:
         Number of draws of signs; 0 for a closed form.
     source : str
         Name of the computed average or bound.
+    of_sample : bool
+        Whether it is of one sample; False for a bound that holds for every sample, and so for the expectation.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class RademacherAverage:
     pairs: int
     draws: int
     source: str
+    of_sample: bool = True
 
     def upper(self, delta: float, reach: float = 1.0) -> float:
         r"""Bound the expectation of the average, over samples and signs, from the average of this sample.
@@ -72,6 +75,8 @@ class RademacherAverage:
         at most 2·reach/m, where no :math:`|f(x,x')|` of the population is above ``reach`` (1 for the losses of rules).
         """
         failure, largest = check_probability(delta, "delta"), check_positive(reach, "reach")
+        if not self.of_sample:
+            return self.value
         parts = 2.0 if self.draws else 1.0
         spread = 2.0 * largest * math.sqrt(math.log(parts / failure) / (2.0 * self.pairs))
         return self.value + spread * (1.0 + (1.0 / math.sqrt(self.draws) if self.draws else 0.0))
@@ -112,7 +117,7 @@ def rademacher_vc(n: int, dimension: int) -> RademacherAverage:
     """
     m, most = check_integer(n, "n", 2) // 2, check_integer(dimension, "dimension", 1)
     value = math.sqrt(2.0 * (math.log(2.0) + log_binomials(float(m), most)) / m)
-    return RademacherAverage(value, 0.0, m, 0, "VC class, Massart's lemma")
+    return RademacherAverage(value, 0.0, m, 0, "VC class, Massart's lemma", of_sample=False)
 
 
 def pairs(n: int, seed: Any, name: str) -> tuple[np.random.Generator, Array, Array]:
@@ -142,8 +147,13 @@ def _signs(count: int, m: int, rng: np.random.Generator) -> Iterator[Array]:
         yield rng.choice([-1.0, 1.0], size=(min(each, count - start), m))
 
 
-def average_of(complexity: Any) -> float:
-    """Return an average that a caller gave as a number, or as a result."""
-    if isinstance(complexity, RademacherAverage):
-        return complexity.value
-    return check_nonnegative(complexity, "complexity")
+def expected_average(complexity: Any, failure: float, reach: float = 1.0) -> tuple[float, float]:
+    """Return a bound on the expected average, and the probability of failure that is left for the rest.
+
+    An average of one sample takes half of it for its deviation from the expectation; a number is taken as expected.
+    """
+    if not isinstance(complexity, RademacherAverage):
+        return check_nonnegative(complexity, "complexity"), failure
+    if not complexity.of_sample:
+        return complexity.value, failure
+    return complexity.upper(failure / 2.0, reach), failure / 2.0

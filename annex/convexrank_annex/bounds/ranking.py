@@ -29,7 +29,7 @@ from convexrank.data import (
     check_probability,
     shown,
 )
-from convexrank_annex.bounds.rademacher import RademacherAverage, average_of
+from convexrank_annex.bounds.rademacher import RademacherAverage, expected_average
 
 __all__ = ["excess_risk", "fast_rate", "ranking_risk"]
 
@@ -71,8 +71,8 @@ def ranking_risk(
         For "bernstein": the variance of the loss of a pair, from 0 to 1/4. By default L(1 − L), which is never below
         the variance, and the inequality is solved for L.
     complexity : float or RademacherAverage
-        For "rademacher": the expected Rademacher average of the losses, or a bound on it. For an average that was
-        computed from the rows pass ``average.upper(...)``, and split δ between the two.
+        For "rademacher": the expected Rademacher average of the losses, or a bound on it. An average that was computed
+        from the rows takes half of δ for its deviation from the expectation, which is added.
 
     Returns
     -------
@@ -112,7 +112,8 @@ def ranking_risk(
     if complexity is not None:
         if rules != 1:
             raise ValueError('rules is for finitely many; with method="rademacher" leave it at 1.')
-        return bound(risk, rows, failure, average_of(complexity))
+        average, left = expected_average(complexity, failure)
+        return bound(risk, rows, left, average)
     rate = (math.log(check_at_least(rules, "rules", 1.0)) - math.log(failure)) / (rows // 2)
     return bound(risk, rate, None if variance is None else _variance(variance))
 
@@ -135,7 +136,8 @@ def excess_risk(
     delta : float
         The probability of failure, between 0 and 1.
     complexity : float or RademacherAverage
-        The expected Rademacher average of the losses of the class, or a bound on it.
+        The expected Rademacher average of the losses of the class, or a bound on it. An average that was computed from
+        the rows takes half of δ for its deviation from the expectation, which is added.
     published : bool
         Whether to use the constants of the paper.
 
@@ -161,7 +163,8 @@ def excess_risk(
     [0.56, 0.29]
     """
     rows, failure = check_integer(n, "n", 2), check_probability(delta, "delta")
-    log_odds, average = -math.log(failure), average_of(complexity)
+    average, left = expected_average(complexity, failure)
+    log_odds = -math.log(left)
     if check_flag(published, "published"):
         pieces = {"complexity": 4.0 * average, "deviation": 4.0 * math.sqrt(log_odds / (rows - 1))}
         return Bound(sum(pieces.values()), pieces, f"{_PAPER}, Corollary 3")

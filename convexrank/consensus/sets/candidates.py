@@ -70,15 +70,15 @@ class CandidateSets(RecommendationSets):
         object.__setattr__(self, "candidates", tuple(checked))
 
     @classmethod
-    def from_labelled(cls, graph: LabelledGraph, *, dangling: str = "error") -> Self:
+    def from_labelled(cls, graph: LabelledGraph, *, dangling: str = "uniform") -> Self:
         """Take one candidate from each type of edge that leaves a node.
 
         Parameters
         ----------
         graph : LabelledGraph
             The graph.
-        dangling : {"error", "uniform"}
-            Treatment of a node without edges: an error, or a uniform recommendation of all nodes.
+        dangling : {"uniform", "error"}
+            Treatment of a node without edges: a uniform recommendation of all nodes, as in PageRank, or an error.
 
         Raises
         ------

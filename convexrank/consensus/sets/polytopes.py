@@ -37,6 +37,8 @@ FEW_SYSTEMS = 20_000
 _GAP, _SWEEPS = 1e-13, 100_000
 # Bounds that add up to 1 within this leave one point.
 _ALONE = 1e-13
+# Dense bounds of more nodes take more than 6 GiB.
+_MOST_NODES = 20_000
 # Masses below this would leave 1 for the others.
 _TINY = 1e-15
 
@@ -106,7 +108,7 @@ class Polytopes(RecommendationSets):
         )
 
     @classmethod
-    def around(cls, graph: Graph, relative: float, *, dangling: str = "error") -> Self:
+    def around(cls, graph: Graph, relative: float, *, dangling: str = "uniform") -> Self:
         """Return sets in which the share of every link of a graph varies by a factor from 1 − relative to 1 + relative.
 
         Parameters
@@ -115,13 +117,14 @@ class Polytopes(RecommendationSets):
             The graph.
         relative : float
             Half-width of the interval, relative to the share.
-        dangling : {"error", "uniform"}
-            Treatment of a node without links: an error, or links to all nodes with equal shares.
+        dangling : {"uniform", "error"}
+            Treatment of a node without links: links to all nodes with equal shares, as in PageRank, or an error.
 
         Raises
         ------
         ValueError, TypeError
-            When a node has no link and ``dangling`` is "error", ``relative`` is negative, or ``graph`` is not a Graph.
+            When a node has no link and ``dangling`` is "error", ``relative`` is negative, or ``graph`` is not a Graph,
+            or has so many nodes that the dense bounds take several GiB.
         """
         if not isinstance(graph, Graph):
             raise TypeError(f"graph is a {type(graph).__name__}, expected a convexrank.Graph.")
@@ -130,9 +133,10 @@ class Polytopes(RecommendationSets):
         if len(graph.dangling) and dangling == "error":
             raise ValueError(
                 f"node {called(graph.names, graph.dangling[0])} has no link out of it ({len(graph.dangling)} such "
-                'nodes), so nothing to recommend; add links for it, or pass dangling="uniform" to let it '
-                "recommend all nodes alike."
+                "nodes), so nothing to recommend; add links for it, or let it recommend all nodes alike: "
+                f'Polytopes.around(graph, {relative:g}, dangling="uniform").'
             )
+        _refuse_large(graph.n)
         shares = graph.to_scipy().toarray()
         shares[graph.dangling] = 1.0
         shares = shares / shares.sum(axis=1, keepdims=True)
@@ -240,8 +244,20 @@ def _by_bregman(A: Array, b: Array, low: Array, high: Array, theta: Array) -> Ar
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
+def _refuse_large(n: int) -> None:
+    """Refuse bounds that are too large for most machines, before they are made."""
+    if n > _MOST_NODES:
+        raise ValueError(
+            f"the graph has {n} nodes, expected at most {_MOST_NODES}: the bounds of all pairs of nodes are dense, and "
+            f"take {2 * 8 * n * n / 2**30:.0f} GiB. Take a part of the graph; PageRank and PenaltyRank rank large ones."
+        )
+
+
 def _dense(values: Any, name: str) -> Any:
-    return well_formed(values, name).toarray() if sparse.issparse(values) else values
+    if not sparse.issparse(values):
+        return values
+    _refuse_large(max(values.shape))
+    return well_formed(values, name).toarray()
 
 
 def _by_node(inequalities: Any, n: int, names: tuple[Any, ...] | None) -> dict[int, Any]:

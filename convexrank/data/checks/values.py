@@ -88,6 +88,11 @@ def check_share(value: Any, name: str) -> float:
     return 1.0 if check_real(value, name) == 1.0 else check_probability(value, name)
 
 
+def check_fraction(value: Any, name: str) -> float:
+    """Return a real number between 0 and 1, both included."""
+    return 0.0 if check_real(value, name) == 0.0 else check_share(value, name)
+
+
 def _refuse_extreme(number: float, name: str) -> None:
     """Refuse numbers whose products and quotients with others leave the range of floats."""
     if not math.isinf(number):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -17,7 +17,7 @@ from convexrank.data.checks.values import check_list, check_path
 from convexrank.data.files.lines import is_packed, split_quoted, text_lines
 from convexrank.data.messages import did_you_mean, shown
 
-__all__ = ["TableData", "read_table"]
+__all__ = ["TableData", "read_columns", "read_table"]
 
 Array = np.ndarray
 
@@ -98,22 +98,7 @@ def read_table(
     >>> table.names, table.X.tolist(), table.y.tolist()
     (('age', 'size'), [[30.0, 1.5], [40.0, 2.5]], ['no', 'yes'])
     """
-    check_path(path, "path")
-    if delimiter is not None and (
-        not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in _NO_DELIMITERS
-    ):
-        raise ValueError(
-            f"delimiter is {shown(delimiter)}, expected one character, no quote and no end of a line."
-        )
-    lines = ((number, line) for number, line in text_lines(path) if line.strip())
-    first = next(lines, (1, ""))
-    if delimiter is None:
-        delimiter = max(_DELIMITERS, key=first[1].count)
-    names = _columns(first, delimiter, path)
-    if len(set(names)) < len(names) or not names:
-        raise ValueError(
-            f"{path}: the first line names {shown(names)}, expected a name of its own for each column."
-        )
+    lines, first, names, delimiter = _heading(path, delimiter)
     place = {name: j for j, name in enumerate(names)}
     ids = [label] if qid is None else [label, qid]
     others = [("label", label), *(("drop", name) for name in check_list(drop, "drop", "names"))]
@@ -142,6 +127,75 @@ def read_table(
     X, y, *queries = map(np.concatenate, zip(*parts, strict=True))
     groups = _numbers_or_texts(queries[0]) if queries else None
     return TableData(X, _numbers_or_texts(y), groups, tuple(features))
+
+
+def read_columns(path: Any, *, delimiter: str | None = None) -> dict[str, Array]:
+    """Read a table whose first line has the names of the columns; entries are texts, which may go on over lines.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, plain or compressed by gzip.
+    delimiter : str, optional
+        The character between columns, found as by :func:`read_table`.
+
+    Returns
+    -------
+    dict of str to ndarray of str objects
+        The columns by name, without blanks around entries.
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        When a row has another number of columns, quotes are not closed, or the file cannot be read.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "data.csv"
+    >>> _ = path.write_text("name,size\\nAnn,1.5\\nBob,\\n")
+    >>> read_columns(path)
+    {'name': array(['Ann', 'Bob'], dtype=object), 'size': array(['1.5', ''], dtype=object)}
+    """
+    lines, first, names, delimiter = _heading(path, delimiter)
+    reader, rows = csv.reader((line + "\n" for _, line in lines), delimiter=delimiter, strict=True), []
+    try:
+        for row in reader:
+            if len(row) != len(names):
+                where = f"{path}, line {reader.line_num + first[0]}"
+                raise ValueError(
+                    f"{where} has {len(row)} columns, expected {len(names)} as in line {first[0]}."
+                )
+            rows.append([entry.strip() for entry in row])
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num + first[0]}: {error}.") from error
+    if not rows:
+        raise ValueError(f"{path} has no rows below the names of its columns.")
+    table = np.array(rows, dtype=object)
+    return {name: table[:, j] for j, name in enumerate(names)}
+
+
+def _heading(
+    path: Any, delimiter: str | None
+) -> tuple[Iterator[tuple[int, str]], tuple[int, str], list[str], str]:
+    """The lines below the heading, the heading, the names in it, and what is between columns."""
+    check_path(path, "path")
+    if delimiter is not None and (
+        not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in _NO_DELIMITERS
+    ):
+        raise ValueError(
+            f"delimiter is {shown(delimiter)}, expected one character, no quote and no end of a line."
+        )
+    lines = ((number, line) for number, line in text_lines(path) if line.strip())
+    first = next(lines, (1, ""))
+    if delimiter is None:
+        delimiter = max(_DELIMITERS, key=first[1].count)
+    names = _columns(first, delimiter, path)
+    if len(set(names)) < len(names) or not names:
+        raise ValueError(
+            f"{path}: the first line names {shown(names)}, expected a name of its own for each column."
+        )
+    return lines, first, names, delimiter
 
 
 def _as_numbers(path: Any, skip: int, count: int, delimiter: str) -> Array | None:

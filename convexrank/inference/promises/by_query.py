@@ -13,6 +13,7 @@ import numpy as np
 from convexrank.data import check_probability, check_same_index, check_vector
 from convexrank.data.gains import gains
 from convexrank.data.groups import QueryGroups
+from convexrank.inference.results import percent
 from convexrank.metrics.queries import prepare, segment_cumsum
 
 Array = np.ndarray
@@ -169,7 +170,7 @@ def list_length(
     if queries < needed:
         possible = math.ceil(1e4 / (queries + 1)) / 1e4
         raise ValueError(
-            f"qid has {queries} {loss.counted}, expected at least {needed} for {name}={alpha:g}; hold out more "
+            f"qid has {queries} {loss.counted}, expected at least {needed} for {name}={alpha!r}; hold out more "
             f"queries, or promise {name}={possible:g}."
         )
     kept = np.flatnonzero((queries * curve + 1.0) / (queries + 1.0) <= alpha + _ROUNDING)
@@ -180,10 +181,10 @@ def list_length(
             f"the least limit that one keeps is {least:g}" if least < 1.0 else "none keeps a limit below 1"
         )
         raise ValueError(
-            f"{name} is {alpha:g}, but no length of lists keeps it: {kept_by}; promise less, or use a better ranker."
+            f"{name} is {alpha!r}, but no length of lists keeps it: {kept_by}; promise less, or use a better ranker."
         )
     length = int(kept[-1] if loss.rising else kept[0])
-    sentence = loss.sentence.format(percent=f"{100 * alpha:g} %", length=length)
+    sentence = loss.sentence.format(percent=percent(alpha), length=length)
     return ListLength(
         length, loss.metric, alpha, sentence, needed, float(curve[length]), {loss.counted: queries}
     )
@@ -267,8 +268,8 @@ _LOSSES = {
         _ndcg_loss,
         False,
         _WITH,
-        "On average over queries with a relevant document, the first {length} have an NDCG that is at most {percent} "
-        "below that of the best order of all.",
+        "On average over queries with a relevant document, the discounted gain of the first {length} is at most "
+        "{percent} below that of the best order of all documents.",
     ),
     "max_false": _Loss(
         "false",

@@ -19,6 +19,7 @@ from scipy.special import bdtrc
 
 from convexrank.inference.concentration import binary_divergence, binomial_range, share_lower
 from convexrank.inference.promises.held_out import HeldOut
+from convexrank.inference.results import percent
 
 Array = np.ndarray
 
@@ -78,8 +79,8 @@ def _place(m: int, rate: float, delta: float) -> int:
 
 def _too_few(m: int, what: str, option: str, limit: float, needed: int, delta: float, possible: str) -> str:
     return (
-        f"y has {m} {what}, expected at least {needed} for {option}={limit:g} with confidence {1.0 - delta:g}; hold "
-        f"out more rows, or promise {option}={possible}."
+        f"y has {m} {what}, expected at least {needed} for {option}={limit!r} with confidence {1.0 - delta:.12g}; "
+        f"hold out more rows, or promise {option}={possible}."
     )
 
 
@@ -121,7 +122,7 @@ class MaxFPR:
 
     def sentence(self, threshold: float) -> str:
         """Say what is promised."""
-        return f"at most {100 * self.limit:g} % of the negatives score above {threshold:g}"
+        return f"at most {percent(self.limit)} of the negatives score above {threshold:g}"
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class MinRecall:
 
     def sentence(self, threshold: float) -> str:
         """Say what is promised."""
-        return f"at least {100 * self.limit:g} % of the positives score above {threshold:g}"
+        return f"at least {percent(self.limit)} of the positives score above {threshold:g}"
 
 
 @dataclass(frozen=True)
@@ -211,8 +212,8 @@ class MinPrecision:
         each_best = delta / len(thresholds)  # of candidates as well: this is said of the best of all
         best = float(share_lower(hits, count, each_best).max())
         refused = (
-            f"min_precision={self.limit:g}: no threshold passes; the best of them has a precision of at least "
-            f"{best:.4g}, with confidence {1.0 - delta:g}."
+            f"min_precision={self.limit!r}: no threshold passes; the best of them has a precision of at least "
+            f"{best:.4g}, with confidence {1.0 - delta:.12g}."
         )
         # shorter lists as well, which more rows would allow to test; of candidates the one at which the tests began
         where, looked = f"among the first {needed} or more", np.append(rows.scores[::-1], -math.inf)[needed:]
@@ -235,4 +236,4 @@ class MinPrecision:
 
     def sentence(self, threshold: float) -> str:
         """Say what is promised."""
-        return f"at least {100 * self.limit:g} % of the rows that score above {threshold:g} are positive"
+        return f"at least {percent(self.limit)} of the rows that score above {threshold:g} are positive"

@@ -12,6 +12,7 @@ from scipy.stats import hypergeom
 
 from convexrank.data import check_integer, check_list, check_probability, check_vector, shown
 from convexrank.inference.promises.held_out import HeldOut, read_held_out
+from convexrank.inference.results import percent
 
 Array = np.ndarray
 
@@ -46,7 +47,8 @@ class TopHits:
     def promise(self) -> str:
         """The promise as a sentence."""
         parts = [f"at least {hits} of the first {k}" for k, hits in zip(self.k, self.hits, strict=True)]
-        return f"With confidence {100 * self.confidence:.6g} %, {', '.join(parts)} are positive."
+        together = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+        return f"With confidence {percent(self.confidence)}, {together} are positive."
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{count} {what}" for what, count in self.sizes.items())
@@ -99,7 +101,7 @@ def top_hits(y: Any, scores: Any, new_scores: Any, k: Any, *, confidence: float 
     >>> y = np.repeat([0, 1], [900, 100])
     >>> scores, new = 3 * y + random.normal(size=1000), 3 * y + random.normal(size=1000)
     >>> top_hits(y, scores, new, k=[50, 100]).promise
-    'With confidence 95 %, at least 42 of the first 50, at least 73 of the first 100 are positive.'
+    'With confidence 95 %, at least 42 of the first 50 and at least 73 of the first 100 are positive.'
     """
     delta = 1.0 - check_probability(confidence, "confidence")
     rows = read_held_out(y, scores)

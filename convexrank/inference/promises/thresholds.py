@@ -9,6 +9,7 @@ from typing import Any
 from convexrank.data import check_probability, check_vector
 from convexrank.inference.promises.held_out import HeldOut, read_held_out
 from convexrank.inference.promises.kinds import MaxFPR, MinPrecision, MinRecall, Promise
+from convexrank.inference.results import percent
 
 # What a caller may promise, by the name of the argument.
 _PROMISES: dict[str, Callable[[float], Promise]] = {
@@ -181,7 +182,7 @@ def threshold_on(rows: HeldOut, promise: Promise, delta: float) -> Threshold | N
         promise.metric,
         promise.limit,
         1.0 - delta,
-        f"With confidence {100 * (1.0 - delta):.6g} %, {promise.sentence(found)}.",
+        f"With confidence {percent(1.0 - delta)}, {promise.sentence(found)}.",
         promise.needed(delta),
         promise.counted,
         rows.rates(found),

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.modelling.certificates.chains import of_chain
 from convexrank.modelling.certificates.pair_blocks import blocks
 from convexrank.modelling.certificates.rounding import Sizes, summed
 from convexrank.modelling.conjugate import has_conjugate
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -44,8 +46,8 @@ Down = Callable[[Any, Any], Parts]
 # Multipliers may be outside their constraints by this, from rounding.
 _OUTSIDE = 1e-13
 _TINY = float(np.finfo(np.float64).tiny)
-# From so many pairs on a sort takes less time than all of them.
-_SORTED = 1 << 16
+#: From so many pairs on a sort takes less time than all of them.
+SORTED = 1 << 16
 
 
 class Below(NamedTuple):
@@ -145,12 +147,14 @@ def _bound(node: Node) -> tuple[Up, Down]:
             return lambda x: (dots(shares, x), None), lambda memory, u: ((shares * spread(u),), 0.0, 0.0)
         case LogSumExp():
             return _of_log_sum_exp(node)
+        case CumulativeLogSumExp():
+            return of_chain(node)
         case Highest():
             return _of_highest(node)
         case Elementwise():
             return _of_function(node)
         case PairSums():
-            many = node.pair_count >= _SORTED and has_plain_sums(node)
+            many = node.pair_count >= SORTED and has_plain_sums(node)
             return _of_sorted_pairs(node) if many else _of_pairs(node)
         case _:
             raise TypeError(f"{type(node).__name__} has no step.")
@@ -246,6 +250,8 @@ def _of_highest(node: Highest) -> tuple[Up, Down]:
 
     def border_of(x: Array) -> Any:
         """The lowest entries that count."""
+        if node.is_even and axis.count == 1:
+            return np.partition(x, of_even[0])[of_even]
         rising = np.lexsort((x, axis.query))
         if node.is_even:
             return x[rising[of_even]]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -157,7 +158,7 @@ def _below(program: Program, largest: list[Array], place: int | None) -> tuple[f
                 factors = [_most(c) for c, _ in node.terms]
             case Dot():
                 factors = [_most(node.over.sums(np.abs(node.shares)))]
-            case LogSumExp() | Highest():
+            case LogSumExp() | Highest() | CumulativeLogSumExp():
                 found, factors = found + pull * one, [1.0]
             case _:
                 continue

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.score_model import Curvature, ScoreProducts
+from convexrank.modelling.cumulative import CumulativeLogSumExp, pulls
 from convexrank.modelling.curvature.columns import Columns
 from convexrank.modelling.curvature.products import State, bend_of, gradient_moved
 from convexrank.modelling.expressions import (
@@ -33,7 +34,7 @@ Array = np.ndarray
 
 def has_columns(program: Program) -> bool:
     """Whether second derivatives are a diagonal and a few columns."""
-    return program.bends and not program.has_pairs
+    return program.bends and not program.has_pairs and not program.has_levels
 
 
 def curvature(program: Program, scores: Array) -> tuple[float, Array, Curvature]:
@@ -176,6 +177,10 @@ def _fixed(program: Program) -> _Fixed:
 def _jacobian_of(found: Columns, node: Node, parts: list[Any], x: Array, memory: Any, u: Array) -> Any:
     if isinstance(node, Affine):
         return _jacobian_of_sum(node, parts)
+    if isinstance(node, CumulativeLogSumExp):  # of a chain of levels the diagonal alone
+        own = parts[0][0]
+        found.diagonal[node.axis.places] += pulls(node, memory, u) * own**2
+        return memory[0] * own, []
     return _jacobian(node, found, parts[0], x, memory, u)
 
 

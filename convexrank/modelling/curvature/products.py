@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.deadline import check_time
+from convexrank.modelling import cumulative
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -162,6 +164,8 @@ def _push(node: Node, memory: Any, dx: list[Any]) -> Any:
             kernel, slope, _ = memory
             (moved,) = kernel.sums(node.weights * dx[0], (1,), to_lower=True)
             return dx[1] * slope - moved
+        case CumulativeLogSumExp():
+            return cumulative.moved(node, memory, np.broadcast_to(dx[0], node.level.shape))
         case LogSumExp() | Highest():
             return node.over.sums(memory * dx[0])
         case _:
@@ -178,6 +182,11 @@ def _curve(program: Program, k: int, memory: Any, u: Array, x: list[Array], dx: 
         of_lower = [kernel.sums(w, (2,), to_lower=True)[0] for w in (a, a * upper)]
         of_upper = [kernel.sums(w, (2,), to_lower=False)[0] for w in (u, u * lower)]
         return a * (upper * of_upper[0] - of_upper[1]), u * (lower * of_lower[0] - of_lower[1])
+    if isinstance(node, CumulativeLogSumExp):
+        dx0 = np.broadcast_to(dx[0], node.level.shape)
+        u = np.broadcast_to(u, node.level.shape)
+        moves = cumulative.moved(node, memory, dx0)
+        return (cumulative.pulls(node, memory, u) * dx0 - cumulative.pulls(node, memory, u * moves),)
     d, c, g = bend_of(node, x[0], memory, u)
     found = d * dx[0]
     if c is not None:

@@ -13,6 +13,8 @@ Array = np.ndarray
 # A share this close to the largest one is that, rounded.
 _LARGEST = 1.0 - 1e-12
 _TINY = float(np.finfo(np.float64).tiny)
+# So many entries are sorted.
+_SORTED = 64
 
 
 def smooth_highest_values(node: Highest, x: Array) -> tuple[Array, Array]:
@@ -102,11 +104,32 @@ def border_of(node: Highest, x: Array) -> Array:
         if axis.count == 1:
             return np.partition(x, last)[last]
         return x[np.lexsort((x, axis.query))[last]]
+    if axis.count == 1:
+        return np.array([_heaviest(x, node.weights, float(node.masses[0]))])
     order = np.lexsort((-x, axis.query))
     whole = np.cumsum(node.weights[order])
     before = np.append(0.0, whole[axis.starts[1:-1] - 1])
     last = np.searchsorted(whole, before + node.masses)
     return x[order[np.clip(last, axis.starts[:-1], axis.starts[1:] - 1)]]
+
+
+def _heaviest(x: Array, weights: Array, mass: float) -> float:
+    """Return the lowest of the highest entries of a total weight, by halves: O(n)."""
+    while len(x) > _SORTED:
+        middle = len(x) // 2
+        pivot = np.partition(x, middle)[middle]
+        above, below = x > pivot, x < pivot
+        heavier = float(weights @ above)
+        if heavier >= mass:
+            x, weights = x[above], weights[above]
+            continue
+        mass -= heavier + float(weights @ ~(above | below))
+        if mass <= 0.0 or not below.any():
+            return float(pivot)
+        x, weights = x[below], weights[below]
+    order = np.argsort(-x)
+    last = np.searchsorted(np.cumsum(weights[order]), mass)
+    return float(x[order[min(last, len(x) - 1)]])
 
 
 def partial_shares(node: Highest, shares: Array) -> Array:

@@ -7,21 +7,28 @@ is taken there, in plain numpy or over balls: suggestions that are wrong make th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.core.results import CertificateError
 from convexrank.modelling import conjugate
 from convexrank.modelling.balls import Balls
 from convexrank.modelling.certificates.pair_blocks import LISTED, blocks
+from convexrank.modelling.certificates.reference import SORTED
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.ball_pairs import MOST_PAIRS
+from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
 Array = np.ndarray
+
+# Pairs within the width of a hinge that are held at once.
+_WITHIN = 1 << 18
 
 
 def below(program: Program, smooth: Program, scores: Array) -> tuple[float, Array]:
@@ -34,9 +41,9 @@ def below(program: Program, smooth: Program, scores: Array) -> tuple[float, Arra
         node, near, u = program.nodes[k], smooth.nodes[k], adjoints[k]
         if isinstance(node, PairSums) and isinstance(near, PairSums):
             upper, lower = (values[a] for a in program.args[k])
-            one, parts = _below_pairs(node, near.function, upper, lower, u)
+            one, parts = _pairs_of(node, near.function)(node, near.function, upper, lower, u)
         elif conjugate.is_curved(node):
-            (suggested,) = smooth.steps[k].down(memories[k], u)
+            suggested = conjugate.pulled(smooth, k, memories[k], u)
             one, parts = conjugate.dual_of(node, m, u, conjugate.shares_of(node, m, suggested, u))
         else:
             one, parts = conjugate.dual_of(node, m, u, None)
@@ -47,6 +54,50 @@ def below(program: Program, smooth: Program, scores: Array) -> tuple[float, Arra
     for k, leaf in program.leaves:
         slopes += m.scattered(adjoints[k], leaf, program.rows)
     return -float(cost), slopes
+
+
+def _pairs_of(node: PairSums, near: Function) -> Any:
+    """Return what gives the multipliers of pairs: without a list of them where one sort tells them."""
+    alone = node.grades is None and node.axis.count == 1
+    if alone and near.window is not None and node.function.coefficients is not None:
+        return _below_hinges
+    if node.pair_count >= SORTED and near is node.function and near.coefficients and has_plain_sums(node):
+        return _below_powers
+    return _below_pairs
+
+
+def _below_powers(
+    node: PairSums, near: Function, upper: Array, lower: Array, u: Array
+) -> tuple[float, tuple[Array, Array]]:
+    """The same where slopes are powers of distances, which one sort adds up."""
+    sums = PlainPairs(node, upper, lower)
+    (ahead,), (back,) = (sums.sums(w, (1,), to_lower=low) for w, low in ((node.weights, True), (u, False)))
+    return float(u @ sums.conjugates(node.weights)), (-node.weights * back, u * ahead)
+
+
+def _below_hinges(
+    node: PairSums, near: Function, upper: Array, lower: Array, u: Array
+) -> tuple[float, tuple[Array, Array]]:
+    """The same for hinges: their conjugate is minus the multiplier, and only pairs within the width are listed."""
+    c, width = near.window or (1.0, 1.0)
+    rows, order = np.flatnonzero(u > 0.0), np.argsort(upper)
+    x, y, a, u = upper[order], lower[rows], node.weights[order], u[rows]
+    whole = np.searchsorted(x, 1.0 + y - width, side="right")
+    sizes = np.maximum(np.searchsorted(x, 1.0 + y, side="left") - whole, 0)
+    on_lower = np.append(0.0, np.cumsum(a))[whole]
+    on_upper = np.cumsum(np.bincount(whole, u, len(x) + 1)[:0:-1])[::-1]
+    ends = np.cumsum(sizes)
+    cuts = np.searchsorted(ends, np.arange(0, ends[-1] if len(ends) else 0, _WITHIN), side="right")
+    for first, last in pairwise([*np.unique(cuts).tolist(), len(rows)]):
+        check_time()
+        k = np.repeat(np.arange(first, last), sizes[first:last])
+        i = whole[k] + np.arange(len(k)) - (ends[k] - sizes[k] - ends[first] + sizes[first])
+        part = np.clip((1.0 + y[k] - x[i]) / width, 0.0, 1.0)
+        on_lower += np.bincount(k, part * a[i], len(rows))
+        on_upper += np.bincount(i, part * u[k], len(x))
+    pulls = np.zeros(len(upper)), np.zeros(len(lower))
+    pulls[0][order], pulls[1][rows] = -c * a * on_upper, c * u * on_lower
+    return -float(np.add.reduce(pulls[1])), pulls
 
 
 def _below_pairs(

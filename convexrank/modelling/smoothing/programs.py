@@ -29,7 +29,8 @@ from convexrank.modelling.program import Program
 Array = np.ndarray
 
 # A hinge is smoothed over a width so many times smaller than a maximum's, over which hundreds of entries may share it:
-# so that what smoothing costs falls at about the same rate in both.
+# so that what smoothing costs falls at about the same rate in both. Beside a mean of more entries it is the range of
+# scores over which these enter the mean; sums over pairs have so many kinks that they need not be narrower.
 _NARROWER = 30.0
 # The largest width of a hinge beside a maximum; the first one without: all pairs of equal scores are within it.
 _HINGE, _TWICE = 1.0, 2.0
@@ -74,6 +75,12 @@ class Smoothing:
         return [float(node.totals.max()) for node in self.program.nodes if isinstance(node, Highest)]
 
     @cached_property
+    def _narrower(self) -> float:
+        """By how much a hinge's width is smaller: the slopes of a mean of m entries change over a range of μ/m."""
+        masses = [float(node.masses.max()) for node in self.program.nodes if isinstance(node, Highest)]
+        return max([_NARROWER, *masses])
+
+    @cached_property
     def _window(self) -> float:
         """A width of hinges within which there are not very many pairs a row, where scores are equal."""
         counts = [
@@ -93,17 +100,20 @@ class Smoothing:
 
     def widths(self, width: float) -> dict[int, tuple[float, float]]:
         """Return the widths of the atoms with kinks by their places, and their derivatives in the width."""
-        narrow = (width, 1.0)
-        if self._tops:
-            narrow = (width / _NARROWER, 1.0 / _NARROWER)
-            narrow = narrow if narrow[0] <= self._window else (self._window, 0.0)
+        of_rows, of_pairs = (self._narrow(width, by) for by in (self._narrower, _NARROWER))
         found = {}
         for k, node in enumerate(self.program.nodes):
             if isinstance(node, Highest):
                 found[k] = (width, 1.0)
             elif isinstance(node, Elementwise | PairSums) and not node.function.smooth:
-                found[k] = narrow
+                found[k] = of_pairs if isinstance(node, PairSums) else of_rows
         return found
+
+    def _narrow(self, width: float, by: float) -> tuple[float, float]:
+        """The width of a hinge, and its derivative."""
+        if not self._tops:
+            return width, 1.0
+        return (width / by, 1.0 / by) if width / by <= self._window else (self._window, 0.0)
 
     def at(self, width: float) -> Program:
         """Return the smooth program of a width; the last one is kept."""
@@ -281,9 +291,9 @@ class SmoothRisk:
 
 
 def sums_pairs_only(program: Program) -> bool:
-    """Whether no curved atom is taken of sums over pairs, and these are sums over rows' own scores."""
+    """Whether no curved atom is taken of sums over pairs, these are of rows' own scores, and the rest has columns."""
     over_pairs: set[int] = set()
-    if program.differences:  # an entry of a difference is one of two rows
+    if program.differences or program.has_levels:  # of two rows each, or of all rows up to a grade
         return False
     for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
         if isinstance(node, PairSums):

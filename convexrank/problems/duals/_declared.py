@@ -10,6 +10,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.modelling.balls import Balls, as_objects, in_balls
 from convexrank.modelling.conjugate import conjugate, feasible, multipliers, resting, sizes
+from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.cvxpy_reading import Cvxpy
 from convexrank.modelling.expressions import Affine, Axis, Dot, Highest, LogSumExp, PairSums, Scores
 from convexrank.modelling.language import Numpy
@@ -80,6 +81,8 @@ class DeclaredConjugate:
                 continue
             if isinstance(node, LogSumExp | Highest):  # shares of each query add up to its own multiplier
                 sums.append(_spread(node.over).T @ own[k] - here[0])
+            if isinstance(node, CumulativeLogSumExp):
+                sums.append(_balances(node) @ own[k] - _scatter(node.level, node.count) @ here[0])
             for a, one in zip(program.args[k], _pulls(node, here, own.get(k)), strict=True):
                 before = maps[a]
                 maps[a] = one if before is None else (before[0] + one[0], before[1] + one[1])
@@ -171,6 +174,12 @@ def _spread(axis: Axis) -> Any:
     return _scatter(axis.query, axis.count).T.tocsr()
 
 
+def _balances(node: CumulativeLogSumExp) -> Any:
+    """The matrix of what levels give to their rows and pass on, less what comes from the level above."""
+    passed = _scatter(node.passing, node.count) - _scatter(node.passing - 1, node.count)
+    return sparse.hstack([_scatter(node.level, node.count), passed]).tocsr()
+
+
 def _pulls(node: Any, here: _Map, own: Any) -> list[_Map]:
     """The multipliers of the arguments of a node."""
     if isinstance(node, PairSums):
@@ -178,6 +187,8 @@ def _pulls(node: Any, here: _Map, own: Any) -> list[_Map]:
         nothing = np.zeros(len(node.upper_axis.rows)), np.zeros(len(node.axis.rows))
         upper, lower = _scatter(up, len(nothing[0])), _scatter(low, len(nothing[1]))
         return [(-(upper @ own), nothing[0]), (lower @ own, nothing[1])]
+    if isinstance(node, CumulativeLogSumExp):
+        own = own[: len(node.level)]
     if own is not None:
         return [(own, np.zeros(own.shape[0]))]
     if isinstance(node, Dot):

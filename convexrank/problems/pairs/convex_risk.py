@@ -14,6 +14,7 @@ from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups
 from convexrank.problems._formulation import Formulation
 from convexrank.problems.bipartite._base import random_features
+from convexrank.problems.pairs._ball import ball_of
 from convexrank.regularizers import L1Ball, L2Ball
 
 Array = np.ndarray
@@ -75,10 +76,8 @@ class ConvexRisk(Formulation):
 
     def __post_init__(self) -> None:
         keep(self, cost=losses.resolve(self.cost, "cost"))
-        if self.l1_ball is not None and self.l2_ball is not None:
-            raise ValueError("l1_ball and l2_ball are both given; give at most one constraint.")
-        keep_checked(self, check_positive, "l1_ball", "l2_ball")
         _ = self.ball  # a bad radius is refused here, not at the first solve
+        keep_checked(self, check_positive, "l1_ball", "l2_ball")
         super().__post_init__()
 
     def risk(self, f: Groups) -> Node:
@@ -96,9 +95,7 @@ class ConvexRisk(Formulation):
     @property
     def ball(self) -> L1Ball | L2Ball | None:
         """The constraint on w."""
-        if self.l1_ball is not None:
-            return L1Ball(check_positive(self.l1_ball, "l1_ball"))
-        return None if self.l2_ball is None else L2Ball(check_positive(self.l2_ball, "l2_ball"))
+        return ball_of(self.l1_ball, self.l2_ball)
 
     def paper_value(self, w: Any) -> float:
         r"""Return A_n as printed: pairs with equal labels included, which add the constant φ(0) each."""

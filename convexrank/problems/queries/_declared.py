@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +11,9 @@ from convexrank.backend.cached import cached_property
 from convexrank.data import QueryGroups, as_groups, check_vector, keep
 from convexrank.data.gains import gains
 from convexrank.data.recorded import Recorded, plain, recorded
+from convexrank.modelling import log_mean_exp, total
+from convexrank.modelling.expressions import Node
+from convexrank.modelling.groups import Groups
 from convexrank.problems._formulation import Formulation
 from convexrank.problems.queries._base import counting_rows, notes_of
 
@@ -53,6 +57,39 @@ class GradedQueries(Formulation):
     def stretch(self, query: int) -> slice:
         """Where the rows of a query stand in the layout."""
         return slice(*self.groups.offsets[query : query + 2].tolist())
+
+
+class TopProbabilities(GradedQueries):
+    """The divergence of the softmax of the scores from a distribution that the grades give, query by query."""
+
+    normalize: bool = field(default=False, kw_only=True)
+
+    risk_infimum = 0.0  # type: ignore[assignment]  # divergences are never negative
+
+    def _worth(self, f: Groups) -> Any:
+        """Return what the distributions are proportional to."""
+        raise NotImplementedError
+
+    def risk(self, f: Groups) -> Node:
+        """The divergence of each query, its terms beside the uniform distribution, so that they are small."""
+        axis, q = f.rows.axis, self._distributions(f)
+        entropy = axis.sums(q * np.log((q + (q == 0.0)) * axis.spread(axis.sizes)))
+        divergence = log_mean_exp(f.rows) - total(f.rows, q) + entropy
+        return divergence / recorded(axis.sizes) if self.normalize else divergence
+
+    def _distributions(self, f: Groups) -> Recorded:
+        worth, axis = self._worth(f), f.rows.axis
+        return worth / axis.spread(axis.sums(worth))
+
+    @property
+    def distributions(self) -> Array:
+        """The target distribution of each query, query by query."""
+        return plain(self._distributions(self._groups))
+
+    @property
+    def query_weights(self) -> Array:
+        """One, or one over the number of rows."""
+        return 1.0 / self.groups.sizes if self.normalize else np.ones(len(self.groups))
 
 
 def exact_gains(grades: Recorded, gain: str) -> Any:

@@ -8,19 +8,17 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from convexrank.data import check_choice
-from convexrank.data.recorded import Recorded, plain, recorded
-from convexrank.modelling import log_mean_exp, total
-from convexrank.modelling.expressions import Node
+from convexrank.data.recorded import plain, recorded
 from convexrank.modelling.groups import Groups
 from convexrank.problems.queries._base import random_queries
-from convexrank.problems.queries._declared import GradedQueries, exact_gains
+from convexrank.problems.queries._declared import TopProbabilities, exact_gains
 
 Array = np.ndarray
 
 _TARGETS = {name: name for name in ("softmax", "exp2", "linear")}
 
 
-class ListNet(GradedQueries):
+class ListNet(TopProbabilities):
     r"""ListNet: fit the probabilities that each document is at the top.
 
     .. math::
@@ -65,39 +63,17 @@ class ListNet(GradedQueries):
     """
 
     target: Literal["softmax", "exp2", "linear"] = field(default="softmax", kw_only=True)
-    normalize: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_choice(self.target, _TARGETS, "target")
         super().__post_init__()
 
-    def risk(self, f: Groups) -> Node:
-        """The divergence of each query, its terms beside the uniform distribution, so that they are small."""
-        axis, q = f.rows.axis, self._distributions(f)
-        entropy = axis.sums(q * np.log((q + (q == 0.0)) * axis.spread(axis.sizes)))
-        divergence = log_mean_exp(f.rows) - total(f.rows, q) + entropy
-        return divergence / recorded(axis.sizes) if self.normalize else divergence
-
-    def _distributions(self, f: Groups) -> Recorded:
+    def _worth(self, f: Groups) -> Any:
         axis, grades = f.rows.axis, recorded(f.grades)
         if self.target == "softmax":
-            worth = np.exp(grades - axis.spread(axis.highest(f.grades)))
-        else:
-            worth = exact_gains(grades, self.target)
-            worth = worth / axis.spread(axis.highest(plain(worth)))
-        return worth / axis.spread(axis.sums(worth))
-
-    risk_infimum = 0.0  # type: ignore[assignment]  # divergences are never negative
-
-    @property
-    def distributions(self) -> Array:
-        """The target distribution of each query, query by query."""
-        return plain(self._distributions(self._groups))
-
-    @property
-    def query_weights(self) -> Array:
-        """One, or one over the number of rows."""
-        return 1.0 / self.groups.sizes if self.normalize else np.ones(len(self.groups))
+            return np.exp(grades - axis.spread(axis.highest(f.grades)))
+        worth = exact_gains(grades, self.target)
+        return worth / axis.spread(axis.highest(plain(worth)))
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""

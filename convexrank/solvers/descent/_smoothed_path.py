@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -12,6 +12,9 @@ from scipy.linalg import cho_factor, cho_solve
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Convex
 from convexrank.modelling.smoothing.smoothed import Smoothed
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 Array = np.ndarray
 
@@ -34,6 +37,33 @@ class Smoothable(Convex, Protocol):
     def smoothed(self, w: Array, width: float) -> Smoothed:
         """Return the smooth function of a width at w; it rises to the risk as the width falls to 0."""
         ...
+
+
+@runtime_checkable
+class Mergeable(Smoothable, Protocol):
+    """A risk of so many rows that it pays to solve with some of them, and with the means of others."""
+
+    def first_rows(self) -> Smoothable:
+        """Return the problem of some rows, which tells about where the minimiser is."""
+        ...
+
+    @property
+    def first_share(self) -> float:
+        """The share of rows near kinks that stands alone at first."""
+        ...
+
+    def merged(self, w: Array, share: float, before: Array | None) -> tuple[Smoothable, Array] | None:
+        """Return the problem with the means of rows on one side of each kink, nowhere above this one, and these sides.
+
+        Those near a kink at w, about that share of the rows, stand alone. ``before`` are the sides at other points,
+        where the two problems stay equal. None where too few rows are far from all kinks.
+        """
+        ...
+
+
+def is_mergeable(problem: Smoothable) -> TypeIs[Mergeable]:
+    """Whether the problem names the capability."""
+    return "Mergeable" in problem.capabilities
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,15 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.data import check_integer, check_positive, keep_checked
-from convexrank.solvers.descent._smoothed_path import Place, Smoothable, System, place_at, searched
+from convexrank.solvers.descent._smoothed_path import (
+    Mergeable,
+    Place,
+    Smoothable,
+    System,
+    is_mergeable,
+    place_at,
+    searched,
+)
 
 Array = np.ndarray
 
@@ -23,6 +31,12 @@ _NARROWEST = 1e-13
 _PATIENCE = 8
 # Steps without a better value or bound after which there is none to be had.
 _IDLE = 200
+# The gap on some rows that is enough to begin with all of them, and how much smaller it is to be on merged rows.
+_ROUGH, _SMALLER = 1e-2, 1e-3
+# The least share of rows that stands alone, by what it changes after a round, and the most; how many rounds there are.
+_LEAST_ALONE, _FEWER, _MORE, _MOST, _ROUNDS = 0.008, 0.2, 2.0, 0.35, 8
+# How much wider the first smoothing of a round is than the last one was.
+_WIDER = 1.5
 
 
 @dataclass(frozen=True)
@@ -38,6 +52,9 @@ class Continuation:
     A step is one Newton step: two or a few more evaluations, and a system with the Hessian, O(n d²) + O(d³), or, with
     more than ``dense`` unknowns, conjugate gradients with memory linear in d. With l2 > 0 each of the functions has a
     minimiser, to which the steps with line search converge. After many steps at one width a larger width is inserted.
+
+    Of very many rows few are near a kink, and the others may be merged into means without a change of the risk near a
+    point. Then a step is a solve with merged rows, and a look at its point with all rows, which the gap is about.
 
     Parameters
     ----------
@@ -79,10 +96,43 @@ class Continuation:
         path = _Path(here, here.objective, -math.inf, width * _NARROWEST, self.shrink)
         return _reported(path, here.w, None)
 
+    def _round(self, problem: Mergeable, path: _Path, state: State) -> State:
+        """Solve with merged rows, of which those near kinks at the last point stand alone; look at it with all rows."""
+        w, width, gap, share = path.here.w, path.here.width, path.best - path.lower, path.share
+        if not share:
+            some = self._solved(problem.first_rows(), w, width, _ROUGH)
+            w, width, gap = some.memory.here.w, some.memory.here.width, _ROUGH * max(1.0, abs(some.value))
+            share = problem.first_share
+        merged = problem.merged(w, share, path.sides)
+        if merged is None:
+            return _advanced(replace(path, rounds=0), state, [place_at(problem, w, width)])
+        part, sides = merged
+        goal = max(0.5 * state.tol, _SMALLER * gap / max(1.0, abs(path.best)))
+        found = self._solved(part, w, min(_WIDER * width, problem.first_width), goal)
+        last = found.memory.here
+        seen = [place_at(problem, last.w, last.width)]
+        if seen[0].objective - seen[0].bound > 2.0 * goal * max(1.0, abs(path.best)):
+            seen.append(place_at(problem, found.x, last.width))
+        ahead = _advanced(replace(path, here=seen[-1], rounds=path.rounds - 1, sides=sides), state, seen)
+        share = max(share * _FEWER, _LEAST_ALONE) if ahead.residual < 0.1 * gap else min(share * _MORE, _MOST)
+        return replace(ahead, memory=replace(ahead.memory, share=share))
+
+    def _solved(self, part: Smoothable, w: Array, width: float, tol: float) -> State:
+        """Take steps from a point and a width until the gap is small enough."""
+        here = place_at(part, w, width)
+        path = _Path(here, here.objective, -math.inf, part.first_width * _NARROWEST, self.shrink, rounds=0)
+        state = _reported(path, w, None)
+        while state.residual > tol * max(1.0, abs(state.value)) and not state.stalled:
+            check_time()
+            state = self.step(part, state)
+        return state
+
     def step(self, problem: Smoothable, state: State) -> State:
         """Take a Newton step for this width, or go on to the next one."""
         path: _Path = state.memory
         here = path.here
+        if path.rounds and is_mergeable(problem):
+            return self._round(problem, path, state)
         if here.error <= _SHARE * here.lag or path.steady:
             return self._narrower(problem, path, state)
         if path.steps >= _PATIENCE and path.settled is not None and here.width < 0.7 * path.settled.width:
@@ -149,6 +199,9 @@ class _Path:
     steps: int = 0  # at this width
     steady: bool = False  # rounding hides any descent at this width
     idle: int = 0
+    rounds: int = _ROUNDS  # on merged rows that are left
+    share: float = 0.0  # of the rows near a kink that stand alone next; 0 at first
+    sides: Array | None = None  # of kinks, on which rows were at the points that rounds began at
 
 
 def _reported(path: _Path, x: Array, witness: Witness | None) -> State:

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.model_selection import train_test_split
-from sklearn.utils import Tags, assert_all_finite, column_or_1d, get_tags
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.data import as_groups, check_binary_labels, check_probability, shown
-from convexrank.data.rankers import scores_of
+from convexrank.data import as_groups, shown
 from convexrank.estimators._conformal import checksum
+from convexrank.estimators.held_out.classifier import HeldOutClassifier
 from convexrank.inference import Lists, Threshold, list_length, threshold
 
 Array = np.ndarray
 
-# Binary digits of the largest score that are kept.
-_BITS = 40
-
 
 @dataclass(eq=False, repr=False)
-class PromisedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class PromisedThresholdClassifier(HeldOutClassifier):
     r"""Classifier from a ranker, with a threshold that keeps a promise on new rows.
 
     It fits the ranker to a part of the rows, and finds by :func:`convexrank.inference.threshold` on the other part
@@ -86,14 +78,6 @@ class PromisedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstim
     held_out: float = 0.3
     random_state: Any = 0
 
-    def __sklearn_tags__(self) -> Tags:
-        """Describe the classifier to scikit-learn: two classes, and sparse X where the estimator takes it."""
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator).input_tags
-        tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the estimator to a part of the rows, and find the threshold on the others.
 
@@ -110,40 +94,11 @@ class PromisedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstim
             As the estimator; when y does not have two classes, the promise is not exactly one rate in (0, 1), or the
             promise cannot be made from the held-out rows: the message says how many are needed.
         """
-        share = check_probability(self.held_out, "held_out")
-        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
-            raise TypeError(f"estimator is {shown(self.estimator)}, expected a ranker such as PushRanker().")
-        y = _two_classes(y)
-        self.classes_ = np.unique(y)
-        try:
-            X_fit, X_held, y_fit, y_held = train_test_split(
-                X,
-                y,
-                test_size=share,
-                random_state=self.random_state,
-                # by class where the promise is about one class; a precision needs a sample of all rows
-                stratify=y if self.min_precision is None else None,
-            )
-        except (TypeError, ValueError) as error:
-            kind = (
-                TypeError
-                if isinstance(error, TypeError) and not isinstance(error, ValueError)
-                else ValueError
-            )
-            raise kind(
-                f"X, y, held_out or random_state: {error}; expected rows X of shape (n, d), and y of n labels."
-            ) from error
-        ranker: Any = clone(self.estimator)
-        self.estimator_ = ranker.fit(X_fit, y_fit)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
-        scores = scores_of(self.estimator_, X_held)
-        largest = float(np.abs(scores).max())
-        self._unit = 2.0 ** (math.frexp(largest)[1] - _BITS) if largest > 0.0 else 1.0
+        # by class where the promise is about one class; a precision needs a sample of all rows
+        held_X, held_y, _ = self._fit_a_part(X, y, by_class=self.min_precision is None)
         self.promise_ = threshold(
-            y_held,
-            self._rounded(scores),
+            held_y,
+            self._scores(held_X),
             max_fpr=self.max_fpr,
             min_precision=self.min_precision,
             min_recall=self.min_recall,
@@ -155,32 +110,12 @@ class PromisedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstim
     def decision_function(self, X: Any) -> Array:
         """Return the scores less the threshold, shape (n,): positive where the positive class is predicted."""
         check_is_fitted(self)
-        return self._rounded(scores_of(self.estimator_, X)) - self.threshold_
-
-    def _rounded(self, scores: Array) -> Array:
-        """Return equal scores for equal rows: sums have other last digits when they are computed with other rows."""
-        with np.errstate(over="ignore"):  # what is infinite after it is the highest
-            return np.round(scores / self._unit) * self._unit
+        return self._scores(X) - self.threshold_
 
     def predict(self, X: Any) -> Array:
         """Return the predicted labels, shape (n,)."""
         above = self.decision_function(X) > 0
         return self.classes_[above.astype(np.int64)]
-
-
-def _two_classes(y: Any) -> Array:
-    """Return a vector of two labels, or say in the words that scikit-learn's own checks look for what it is."""
-    try:
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-    except (TypeError, ValueError) as error:
-        wrong = TypeError if isinstance(error, TypeError) else ValueError
-        raise wrong(f"y: {error}; expected a vector of two classes.") from error
-    if kind != "binary":
-        raise ValueError(f"y: Only binary classification is supported. Unknown label type: {kind}.")
-    check_binary_labels(y)
-    return y
 
 
 def promised_threshold(ranker: Any, X: Any, y: Any, fitted_rows: int, **promise: Any) -> Threshold:

@@ -1,0 +1,193 @@
+"""A ranker of the rows of a table, as the commands keep it: the label, the encoder and the weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+import numpy as np
+from scipy.stats import binomtest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+from convexrank.data import check_choice, shown
+from convexrank.data.frames import is_missing
+from convexrank.estimators import PushRanker, TableEncoder
+from convexrank.inference import Interval, auc_interval, precision_at_interval
+from convexrank.metrics import precision_at
+
+# What a search tries; p = 1 is bipartite ranking without a push.
+_SEARCHED = {"p": [1.0, 4.0, 16.0], "l2": [1e-4, 1e-3, 1e-2, 1e-1]}
+
+Array = np.ndarray
+Columns = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A fitted ranker of rows, and which value of which column it puts first."""
+
+    label: str
+    positive: str
+    encoder: TableEncoder
+    ranker: PushRanker
+    baseline: LogisticRegression
+
+    def scores(self, columns: Columns) -> Array:
+        """Return the scores of rows."""
+        return np.asarray(self.ranker.predict(self.encoder.transform(columns)))
+
+    def scores_of_baseline(self, columns: Columns) -> Array:
+        """Return the scores of rows by logistic regression."""
+        return np.asarray(self.baseline.decision_function(self.encoder.transform(columns)))
+
+    def contributions(self, columns: Columns) -> dict[str, Array]:
+        """Return what each column adds to the scores of rows."""
+        return self.encoder.contributions(self.ranker.coef_, columns)
+
+    def is_positive(self, columns: Columns) -> Array:
+        """Return which rows have the value that is put first; a row without a label is refused."""
+        return labels_of(columns, self.label) == self.positive
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A model on rows that it was not fitted to, beside logistic regression on the same features."""
+
+    rows: int
+    positives: int
+    top: int
+    precision: Interval
+    auc: Interval
+    baseline: float
+    only_here: int
+    only_there: int
+
+    @property
+    def p_value(self) -> float:
+        """Of the hypothesis that a wanted row that only one of the lists has is in either alike: a sign test."""
+        count = self.only_here + self.only_there
+        return float(binomtest(self.only_here, count).pvalue) if count else 1.0
+
+
+def fitted(
+    columns: Columns,
+    label: str,
+    positive: str | None,
+    encoder: TableEncoder,
+    options: dict[str, Any],
+    share: float | None = None,
+) -> TableModel:
+    """Fit the ranker and logistic regression to rows with a label.
+
+    With a share, p and l2 that are no options are chosen by the precision of so long lists in five folds.
+    """
+    value, y = positive_of(columns, label, positive)
+    features = without(columns, label)
+    encoded = encoder.fit(features).transform(features)
+    baseline = LogisticRegression(max_iter=1000).fit(encoded, y)
+    ranker: Any = PushRanker(**options)
+    grid = {name: values for name, values in _SEARCHED.items() if name not in options}
+    if share is not None and grid:
+        measure = make_scorer(precision_at, k=min(share, 1.0))
+        found = GridSearchCV(ranker, grid, scoring=measure, cv=StratifiedKFold(5)).fit(encoded, y)
+        ranker = found.best_estimator_
+    else:
+        ranker.fit(encoded, y)
+    return TableModel(label, value, encoder, ranker, baseline)
+
+
+def measured(model: TableModel, columns: Columns, top: int) -> Measured:
+    """Measure a model on rows with labels.
+
+    Raises
+    ------
+    ValueError
+        When there are fewer rows than the list is to have, or one class.
+    """
+    y = model.is_positive(columns)
+    if not 0 < y.sum() < len(y):
+        raise ValueError(
+            f"{model.label} is {model.positive!r} in {int(y.sum())} of {len(y)} rows, expected some, and not all."
+        )
+    if top > len(y):
+        raise ValueError(f"top is {top}, expected at most the number of rows, {len(y)}.")
+    scores, others = model.scores(columns), model.scores_of_baseline(columns)
+    return Measured(
+        len(y),
+        int(y.sum()),
+        top,
+        precision_at_interval(y, scores, top),
+        auc_interval(y, scores),
+        precision_at(y, others, top),
+        *_only_one_has(y, scores, others, top),
+    )
+
+
+def _only_one_has(y: Array, scores: Array, others: Array, top: int) -> tuple[int, int]:
+    """How many wanted rows are in the first list and not in the second, and in the second and not in the first."""
+    first, second = (np.argsort(-values, kind="stable")[:top] for values in (scores, others))
+    return int(y[np.setdiff1d(first, second)].sum()), int(y[np.setdiff1d(second, first)].sum())
+
+
+def labels_of(columns: Columns, label: str) -> Array:
+    """Return the column of labels as strings; a gap is refused."""
+    check_choice(label, dict.fromkeys(columns), "label")
+    missing = [place for place, entry in enumerate(columns[label]) if is_missing(entry) or entry == ""]
+    if missing:
+        raise ValueError(
+            f"{label} has no value in {len(missing)} rows, the first is row {missing[0] + 1}; expected a label in each."
+        )
+    return columns[label].astype(str)
+
+
+def positive_of(columns: Columns, label: str, positive: str | None) -> tuple[str, Array]:
+    """Return the label that is put first, the larger of two unless it is given, and the rows that have it."""
+    labels = labels_of(columns, label)
+    known = np.unique(labels)
+    if positive is None and len(known) != 2:
+        raise ValueError(
+            f"{label} has {len(known)} values, {shown(known[:5].tolist())}, expected two; say which is to come first: "
+            "positive=VALUE (--positive VALUE)."
+        )
+    value = (
+        str(known[1])
+        if positive is None
+        else check_choice(positive, {str(k): str(k) for k in known}, "positive")
+    )
+    return value, labels == value
+
+
+def without(columns: Columns, label: str) -> Columns:
+    """Return all columns but one."""
+    return {name: column for name, column in columns.items() if name != label}
+
+
+def save(model: TableModel, path: str) -> None:
+    """Write a model by joblib."""
+    joblib.dump(model, path)
+
+
+def load(path: str) -> TableModel:
+    """Read a model.
+
+    Raises
+    ------
+    ValueError
+        When the file holds something else.
+    """
+    try:
+        found = joblib.load(path)
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"{path} is no model of `convexrank fit --save` ({type(error).__name__}: {error})."
+        ) from error
+    if not isinstance(found, TableModel):
+        raise ValueError(
+            f"{path} holds a {type(found).__name__}, expected a model of `convexrank fit --save`."
+        )
+    return found

@@ -1,0 +1,170 @@
+"""What the commands on tables do: fit, predict, evaluate, explain."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+
+import numpy as np
+
+from convexrank.commands.options import given_options
+from convexrank.commands.outcome import DISAGREES, FINE, Outcome, paragraph, quiet
+from convexrank.commands.table_model import (
+    Columns,
+    Measured,
+    TableModel,
+    fitted,
+    labels_of,
+    load,
+    measured,
+    save,
+)
+from convexrank.data import check_integer, read_columns
+from convexrank.estimators import PushRanker, TableEncoder
+
+# Without rows for a test, one row in so many is held out.
+_HELD_OUT = 4
+
+
+def run_fit(arguments: argparse.Namespace) -> Outcome:
+    """Fit a model, and measure it on other rows."""
+    options = given_options(PushRanker, arguments.options)
+    top = check_integer(arguments.top, "top", 1)
+    table = read_columns(arguments.path)
+    if arguments.test:
+        rows, others, where = table, read_columns(arguments.test), arguments.test
+    else:
+        held = _held_out(labels_of(table, arguments.label), arguments.seed)
+        rows, others = ({name: column[part] for name, column in table.items()} for part in (~held, held))
+        where = f"{int(held.sum())} rows that were held out"
+    encoder = TableEncoder(categories=arguments.category, drop=arguments.drop)
+    with quiet():
+        share = top / len(others[next(iter(others))]) if arguments.search else None
+        model = fitted(rows, arguments.label, arguments.positive, encoder, options, share)
+    solution = model.ranker.solution_
+    found = measured(model, others, top)
+    lines = [*_columns(model, len(rows[model.label])), "", *_measures(found, where, model)]
+    lines += ["", "columns that move scores most", *_moving(model, rows), ""]
+    if arguments.search:
+        lines.append(f"chosen by cross-validation: p = {model.ranker.p:g}, l2 = {model.ranker.l2:g}")
+    lines.append(paragraph(f"solved: {solution.status.name}, {solution.certificate}"))
+    if arguments.save:
+        save(model, arguments.save)
+        lines.append(f"model: {arguments.save}")
+    if arguments.list:
+        _write(arguments.list, _best(model, others, top))
+        lines.append(f"list: {arguments.list}")
+    if arguments.report:
+        from convexrank.commands.table_report import write
+
+        write(arguments.report, model, others, found, lines)
+        lines.append(f"report: {arguments.report}")
+    return Outcome("\n".join(lines), FINE if solution.converged else DISAGREES)
+
+
+def run_predict(arguments: argparse.Namespace) -> Outcome:
+    """List the best rows of a table."""
+    top = check_integer(arguments.top, "top", 1)
+    text = _best(load(arguments.model), read_columns(arguments.path), top)
+    if arguments.list is None:
+        return Outcome(text.rstrip("\n"))
+    _write(arguments.list, text)
+    return Outcome(f"list: {arguments.list}")
+
+
+def run_evaluate(arguments: argparse.Namespace) -> Outcome:
+    """Measure a model on a table."""
+    model = load(arguments.model)
+    found = measured(model, read_columns(arguments.path), check_integer(arguments.top, "top", 1))
+    return Outcome("\n".join(_measures(found, arguments.path, model)))
+
+
+def run_explain(arguments: argparse.Namespace) -> Outcome:
+    """Say what each column adds to the score of a row."""
+    model, table = load(arguments.model), read_columns(arguments.path)
+    count = len(next(iter(table.values())))
+    place = check_integer(arguments.row, "row", 1) - 1
+    if place >= count:
+        raise ValueError(
+            f"row is {place + 1}, expected at most {count}, the number of rows of {arguments.path}."
+        )
+    row = {name: column[place : place + 1] for name, column in table.items()}
+    terms = {name: float(part[0]) for name, part in model.contributions(row).items()}
+    score = float(model.scores(row)[0])
+    above = int((model.scores(table) > score).sum())
+    order = sorted(terms, key=lambda name: -abs(terms[name]))
+    width = min(30, max(map(len, order)))
+    lines = [
+        f"row {place + 1} of {arguments.path}: score {score:.4g}, number {above + 1} of {count}",
+        f"its score is {sum(terms.values()):+.4g} from the mean, by column:",
+        *(f"  {name[:width]:<{width}}  {terms[name]:+9.4f}  {str(row[name][0])[:36]}" for name in order),
+    ]
+    return Outcome("\n".join(lines))
+
+
+def _held_out(labels: np.ndarray, seed: int) -> np.ndarray:
+    """One row in four, at random, of each label."""
+    rng, held = np.random.default_rng(seed), np.zeros(len(labels), dtype=bool)
+    for label in np.unique(labels):
+        places = rng.permutation(np.flatnonzero(labels == label))
+        held[places[: len(places) // _HELD_OUT]] = True
+    return held
+
+
+def _columns(model: TableModel, rows: int) -> list[str]:
+    """What was fitted to."""
+    kinds = list(model.encoder.kinds_.values())
+    counts = ", ".join(
+        f"{kinds.count(kind)} of {words}"
+        for kind, words in (("number", "numbers"), ("category", "categories"), ("text", "texts"))
+        if kind in kinds
+    )
+    lines = [paragraph(f"{rows} rows, {len(kinds)} columns ({counts}), {len(model.ranker.coef_)} features")]
+    left_out = {name: reason for name, reason in model.encoder.left_out_.items() if reason != "drop"}
+    return lines + [paragraph(f"left out: {name}, {reason}") for name, reason in left_out.items()]
+
+
+def _measures(found: Measured, where: str, model: TableModel) -> list[str]:
+    """The measures with their intervals."""
+    wanted = f"{model.label} = {model.positive}"
+    ends = ((f"precision at {found.top}", found.precision), ("AUC", found.auc))
+    against = (
+        f"logistic regression has {found.baseline:.3f} at {found.top}; wanted rows in this list only: "
+        f"{found.only_here}, in that only: {found.only_there} (p = {found.p_value:.2g}, sign test)"
+    )
+    return [
+        paragraph(f"measured on {where}: {found.rows} rows, {wanted} in {found.positives} of them"),
+        *(
+            f"  {name:<18} {at.estimate:.3f}  [{at.lower:.3f}, {at.upper:.3f}]  {at.level:.0%}, {at.method}"
+            for name, at in ends
+        ),
+        paragraph(against),
+    ]
+
+
+def _moving(model: TableModel, columns: Columns, most: int = 10) -> list[str]:
+    """The columns whose contributions spread most."""
+    spreads = {name: float(np.std(part)) for name, part in model.contributions(columns).items()}
+    order = sorted(spreads, key=lambda name: -spreads[name])[:most]
+    width = min(40, max(map(len, order)))
+    return [f"  {name[:width]:<{width}}  {spreads[name]:.4f}" for name in order]
+
+
+def _best(model: TableModel, columns: Columns, top: int) -> str:
+    """The best rows as comma separated values: their scores, their numbers, and all that the table says of them."""
+    scores = model.scores(columns)
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["score", "row", *columns])
+    for place in np.argsort(-scores, kind="stable")[:top]:
+        writer.writerow([f"{scores[place]:.6g}", place + 1, *(column[place] for column in columns.values())])
+    return file.getvalue()
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+RUNS = {"fit": run_fit, "predict": run_predict, "evaluate": run_evaluate, "explain": run_explain}

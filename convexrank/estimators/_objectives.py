@@ -1,0 +1,100 @@
+"""Formulations by name, and their parameters, as the estimators take them."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import Field, fields
+from typing import Any
+
+import numpy as np
+
+from convexrank import losses, prices
+from convexrank.core.problem import Problem
+from convexrank.data import check_choice, check_positive
+from convexrank.problems import REGISTRY, PNormPush, Push, RmaxPush, TopPush
+from convexrank.problems._formulation import Formulation
+
+Array = np.ndarray
+
+# What the estimators themselves pass to a formulation.
+PASSED = frozenset({"X", "y", "qid", "sample_weight", "l2", "l1"})
+
+# Where a word of the name of a class begins: PartialAUC is partial_auc.
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NAMES = {_WORDS.sub("_", name).lower(): name for name in REGISTRY}
+
+
+def names_of(kind: type[Formulation]) -> dict[str, Any]:
+    """Return the classes of the registry that derive from a class, by their names in lower case."""
+    found = {name: REGISTRY[place] for name, place in _NAMES.items()}
+    return {name: one for name, one in found.items() if issubclass(one, kind)}
+
+
+def formulation_of(given: Any, kind: type[Formulation] = Formulation) -> Any:
+    """Return the class that derives from ``kind``, given itself or by name; None where there is none.
+
+    Examples
+    --------
+    >>> formulation_of("partial_auc").__name__
+    'PartialAUC'
+    """
+    found = REGISTRY[_NAMES[given]] if isinstance(given, str) and given in _NAMES else given
+    return found if isinstance(found, type) and issubclass(found, kind) else None
+
+
+def check_formulation(given: Any, kind: type[Formulation], argument: str, **others: Any) -> Any:
+    """Return the class of a name, or what another name stands for.
+
+    Raises
+    ------
+    ValueError
+        When no formulation of that kind has the name.
+    """
+    found = formulation_of(given, kind) if isinstance(given, str) and given not in others else None
+    return found or check_choice(given, names_of(kind) | others, argument)
+
+
+def own_fields(formulation: Any) -> dict[str, Field[Any]]:
+    """Return the fields of a class, or its name, that are parameters of its own; none of what is no formulation."""
+    found = formulation_of(formulation)
+    if found is None:
+        return {}
+    return {one.name: one for one in fields(found) if one.init and one.name not in PASSED}
+
+
+def push_on_means(
+    X: Any,
+    positive: Array,
+    p: Any,
+    price: Any = None,
+    loss: Any = "exponential",
+    *,
+    sample_weight: Any,
+    **penalty: Any,
+) -> Problem:
+    """Return the push that p, a price and a loss name, on means."""
+    loss = losses.resolve(loss)
+    if price is not None:
+        scaled = _shares(positive, sample_weight, of_positives=False)
+        return Push(X, positive, price, loss, sample_weight=scaled, **penalty)
+    p = check_positive(p, "p", infinite=True)
+    exponential = isinstance(loss, losses.Exponential)
+    if exponential and math.isfinite(p):
+        return PNormPush(X, positive, p, sample_weight=sample_weight, **penalty)
+    if exponential:
+        return TopPush(X, positive, sample_weight=sample_weight, **penalty)
+    if math.isinf(p):
+        return RmaxPush(X, positive, loss, sample_weight=sample_weight, **penalty)
+    scaled = _shares(positive, sample_weight, of_positives=True)
+    return Push(X, positive, prices.Power(p), loss, sample_weight=scaled, **penalty)
+
+
+def _shares(positive: Array, weights: Array | None, of_positives: bool) -> Array:
+    """Scale row weights to sum to one over the negatives, and over the positives too if asked: sums become means."""
+    shares = np.ones(len(positive)) if weights is None else weights.copy()
+    for group in (~positive, positive) if of_positives else (~positive,):
+        total = shares[group].sum()
+        if total > 0:  # a class without weight is reported by the problem
+            shares[group] /= total
+    return shares

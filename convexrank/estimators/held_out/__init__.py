@@ -1,0 +1,1 @@
+"""Classifiers that hold rows out: thresholds with a promise, and probabilities with intervals."""

@@ -1,0 +1,1 @@
+"""Rows of tables with columns of any kind, as features."""

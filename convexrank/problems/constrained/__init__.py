@@ -1,0 +1,1 @@
+"""Problems with a constraint on rates."""

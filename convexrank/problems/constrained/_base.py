@@ -1,0 +1,245 @@
+"""A risk of hinges with a constraint on hinges: its Lagrangian, certificate, proof and exact model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from convexrank.backend.cached import cached_property
+from convexrank.backend.gram import times
+from convexrank.core.certificates import lower_bound
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.minorants import rounding
+from convexrank.core.problem import Problem
+from convexrank.core.results import Certificate, CertificateError, Witness
+from convexrank.problems.constrained._lagrangian import WeightedHinges
+
+Array = np.ndarray
+
+# A point satisfies the constraint up to rounding within this, relative to the limit; points that are moved inside stay
+# that far from it, so that proofs in rational numbers find them inside.
+_ROUNDING, _MARGIN = 1e-12, 1e-11
+# A larger multiplier is no evidence.
+_LARGEST = 1e15
+# Bisections of a segment.
+_HALVES = 60
+
+
+@dataclass(frozen=True, eq=False)
+class HingeConstrained(Problem):
+    """Minimise a mean of hinges of one class and a penalty, subject to a limit on a sum of hinges of both.
+
+    A formulation gives :attr:`limit` and :attr:`goal`. Labels are flags, and a point is (w, b).
+    """
+
+    X: Any
+    y: Any
+    l2: float = field(kw_only=True)
+    sample_weight: Any = field(default=None, kw_only=True)
+
+    @property
+    def limit(self) -> tuple[Fraction, Fraction, Fraction]:
+        """Exact (A, C, B) of the constraint :math:`A\\sum_i w_i(1-f_i+b)_+ + C\\sum_k w_k(1+f_k-b)_+ \\le B`."""
+        raise self._unstated("limit", "three exact numbers")
+
+    @property
+    def goal(self) -> tuple[float, float]:
+        """The objective's weights of P and N, the means of the hinges of both classes."""
+        raise self._unstated("goal", "two numbers")
+
+    def interior(self) -> Array | None:
+        """Return a point that satisfies the constraint strictly; None where none is found."""
+        raise self._unstated("interior()", "a point or None")
+
+    capabilities = frozenset({"Exact", "Certified", "Constrained"})
+    default_solver = "multiplier-search"
+    default_reason = "one constraint, a problem without it for each multiplier"
+
+    @property
+    def dimension(self) -> int:
+        """Number of weights, and the threshold."""
+        return int(self.X.shape[1]) + 1
+
+    @property
+    def rows(self) -> int:
+        """Number of examples n."""
+        return int(self.X.shape[0])
+
+    @property
+    def strong_convexity(self) -> float:
+        """The modulus that l2 gives."""
+        return self.l2
+
+    @cached_property
+    def _features(self) -> Any:
+        """The features, and −1 for the threshold."""
+        column = -np.ones((self.rows, 1))
+        if isinstance(self.X, np.ndarray):
+            return np.hstack([self.X, column])
+        return sparse.csr_array(sparse.hstack([self.X, sparse.csr_array(column)]))
+
+    @cached_property
+    def _weights(self) -> Array:
+        return np.ones(self.rows) if self.sample_weight is None else self.sample_weight
+
+    @cached_property
+    def _sums(self) -> tuple[Fraction, Fraction]:
+        """The weights of both classes, exactly."""
+        return tuple(
+            sum((Fraction(weight) for weight in self._weights[side].tolist()), Fraction())
+            for side in (self.y, ~self.y)
+        )  # type: ignore[return-value]
+
+    @cached_property
+    def _left(self) -> tuple[Fraction, Fraction]:
+        """Exact (a, c) of the constraint aP + cN ≤ 1."""
+        (above, below, limit), (positive, negative) = self.limit, self._sums
+        return above * positive / limit, below * negative / limit
+
+    def _means(self, x: Array) -> tuple[float, float]:
+        """P and N."""
+        scores, weights = times(self._features, x), self._weights
+        sides = (self.y, 1.0 - scores), (~self.y, 1.0 + scores)
+        return tuple(float(np.average(np.maximum(z[s], 0.0), weights=weights[s])) for s, z in sides)  # type: ignore[return-value]
+
+    def excess(self, x: Array) -> float:
+        """Return aP + cN − 1, the left side of the constraint over its limit, less 1."""
+        (upper, lower), (a, c) = self._means(x), self._left
+        return float(a) * upper + float(c) * lower - 1.0
+
+    def objective(self, w: Any) -> float:
+        """Evaluate the objective; infinity where the constraint is violated by more than rounding."""
+        x = self.check_point(w, "w")
+        if self.excess(x) > _ROUNDING * (1.0 + self.rows**0.5):
+            return math.inf
+        return float(np.dot(self.goal, self._means(x))) + 0.5 * self.l2 * float(x @ x)
+
+    def between(self, inside: Array, outside: Array) -> Array:
+        """Return the point of the segment nearest to the second end that satisfies the constraint."""
+        low, high = 0.0, 1.0
+        if self.excess(outside) <= -_MARGIN:
+            return outside
+        for _ in range(_HALVES):
+            middle = 0.5 * (low + high)
+            low, high = (
+                (middle, high)
+                if self.excess(inside + middle * (outside - inside)) <= -_MARGIN
+                else (low, middle)
+            )
+        return inside + low * (outside - inside)
+
+    def project_feasible(self, x: Array) -> Array:
+        """Return x moved towards a point inside until it satisfies the constraint; unchanged where there is none."""
+        inside = self.interior()
+        return x if inside is None else self.between(inside, x)
+
+    # --- certificate and proof -------------------------------------------------------------------------------------
+
+    def lagrangian(self, multiplier: float) -> WeightedHinges:
+        """Return the problem without the constraint, with the multiplier times its left side in the objective."""
+        u, v = (goal + multiplier * float(left) for goal, left in zip(self.goal, self._left, strict=True))
+        return WeightedHinges(self._features, self.y, u, v, l2=self.l2, sample_weight=self.sample_weight)
+
+    def dual_value(self, multiplier: float, least: float) -> float:
+        """Return the lower bound that follows from one of the Lagrangian, rounded down."""
+        return (
+            math.nextafter(least - float(self._covering(multiplier)), -math.inf)
+            if math.isfinite(least)
+            else -math.inf
+        )
+
+    def _covering(self, multiplier: float) -> Fraction:
+        """An exact multiplier whose weights of P and N are at least those of the Lagrangian, which are rounded."""
+        made = self.lagrangian(multiplier)
+        parts = zip((made.u, made.v), self.goal, self._left, strict=True)
+        return max(
+            ((Fraction(weight) - Fraction(goal)) / left for weight, goal, left in parts if left),
+            default=Fraction(),
+        )
+
+    @cached_property
+    def _found(self) -> Witness | None:
+        return self.solve(self.default_solver).witness
+
+    def _read(self, witness: Witness | None) -> tuple[float, Array, Witness | None]:
+        """The multiplier, a point, and the evidence for the Lagrangian; what is no evidence proves what 0 does."""
+        given = self._found if witness is None else witness
+        points = np.empty((0, 0)) if given is None else np.atleast_2d(given.points)
+        usable = points.ndim == 2 and points.shape[1] == self.dimension + 1 and np.isfinite(points).all()
+        if given is None or not usable or not 0.0 <= (multiplier := float(points[0, -1])) <= _LARGEST:
+            return 0.0, np.zeros(self.dimension), None
+        widths = None if given.widths is None else given.widths[1:]
+        rest = None if len(points) == 1 else Witness(points[1:, :-1], given.weights[1:], widths)
+        return multiplier, points[0, :-1], rest
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound value − optimum at x: the least value of the Lagrangian, at any multiplier, is a lower bound."""
+        x = self.check_point(x)
+        value = self.objective(x)
+        if not math.isfinite(value):
+            return Certificate(math.inf, value, -math.inf)
+        multiplier, near, given = self._read(witness)
+        least = self.lagrangian(multiplier).certificate(near, given).lower_bound
+        error = rounding(self.rows + self.dimension) * (1.0 + abs(value) + float(np.abs(x).sum()))
+        gap = max(value - self.dual_value(multiplier, least), 0.0) + error
+        return Certificate(gap, value, lower_bound(value, gap, error))
+
+    def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Prove that x satisfies the constraint, in rational numbers, and a bound on value − optimum.
+
+        The value is exact; the bound of the Lagrangian is proved in ball arithmetic.
+        """
+        given = Witness.of(x, witness)
+        x = self.check_point(x)
+        upper, lower = self._exact_sums(x)
+        above, below, limit = self.limit
+        if above * upper + below * lower > limit:
+            raise CertificateError("x violates the constraint, so that nothing is proved about it.")
+        (positive, negative), (first, second) = self._sums, self.goal
+        norm = sum((Fraction(entry) ** 2 for entry in x.tolist()), Fraction())
+        value = (
+            Fraction(first) * upper / positive
+            + Fraction(second) * lower / negative
+            + Fraction(self.l2) / 2 * norm
+        )
+        multiplier, near, inner = self._read(given)
+        least = Fraction(self.lagrangian(multiplier).prove(near, inner).lower_bound) - self._covering(
+            multiplier
+        )
+        gap = math.nextafter(float(max(value - least, 0)), math.inf)
+        return Certificate(gap, float(value), math.nextafter(float(least), -math.inf), proved=True)
+
+    def _exact_sums(self, x: Array) -> tuple[Fraction, Fraction]:
+        """The sums of weights times hinges of both classes, exactly."""
+        exact = [Fraction(entry) for entry in x.tolist()]
+        sums = [Fraction(), Fraction()]
+        rows = self._features if isinstance(self._features, np.ndarray) else self._features.toarray()
+        for row, label, weight in zip(rows.tolist(), self.y.tolist(), self._weights.tolist(), strict=True):
+            score = sum((Fraction(a) * b for a, b in zip(row, exact, strict=True) if a), Fraction())
+            sums[not label] += Fraction(weight) * max(1 - score if label else 1 + score, Fraction())
+        return sums[0], sums[1]
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the exact model in (w, b)."""
+        import cvxpy as cp
+
+        x = cp.Variable(self.dimension, name="x")
+        scores, shares = self._features @ x, []
+        for side, sign in ((self.y, 1.0), (~self.y, -1.0)):
+            rows = np.flatnonzero(side)
+            shares.append(
+                (self._weights[rows] / self._weights[rows].sum()) @ cp.pos(1.0 - sign * scores[rows])
+            )
+        (first, second), (a, c) = self.goal, (float(left) for left in self._left)
+        limit = a * shares[0] + c * shares[1] <= 1.0
+        goal = first * shares[0] + second * shares[1] + 0.5 * self.l2 * cp.sum_squares(x)
+
+        def evidence() -> Witness:
+            return Witness(np.append(np.asarray(x.value), float(limit.dual_value))[None, :], np.ones(1))
+
+        return CvxpyModel(cp.Problem(cp.Minimize(goal), [limit]), {"x": x}, evidence=evidence)

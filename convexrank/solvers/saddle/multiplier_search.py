@@ -1,0 +1,153 @@
+"""A problem with one constraint, solved by its Lagrangian: a search for the multiplier."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from convexrank.core.capabilities import Solvable
+from convexrank.core.loop import State
+from convexrank.core.results import ConvergenceWarning, Witness
+
+Array = np.ndarray
+
+# The gap of a Lagrangian, relative to its size; what is left of the outer gap is that of the search.
+_INNER = 1e-10
+# A larger multiplier than this is not looked for.
+_LARGEST = 1e12
+
+
+@runtime_checkable
+class Constrained(Solvable, Protocol):
+    """A convex problem with one constraint, ``excess(x) <= 0``."""
+
+    def excess(self, x: Array) -> float:
+        """Return the left side of the constraint less the right side, convex in x."""
+        ...
+
+    def lagrangian(self, multiplier: float) -> Any:
+        """Return the problem without the constraint, with the multiplier times its left side in the objective."""
+        ...
+
+    def interior(self) -> Array | None:
+        """Return a point that satisfies the constraint strictly; None where none is found."""
+        ...
+
+    def dual_value(self, multiplier: float, least: float) -> float:
+        """Return the lower bound that follows from a lower bound of the Lagrangian."""
+        ...
+
+    def between(self, inside: Array, outside: Array) -> Array:
+        """Return the point of a segment that satisfies the constraint, the nearest to the second end."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """The minimiser of the Lagrangian at a multiplier: its excess is the slope of the dual function there."""
+
+    multiplier: float
+    x: Array
+    slope: float
+    value: float
+
+
+@dataclass(frozen=True)
+class _Bracket:
+    """The largest multiplier that is too small, the smallest that is not, and the best bound with its evidence."""
+
+    low: _Tried | None
+    high: _Tried | None
+    inside: Array
+    bound: float = -math.inf
+    witness: Witness | None = None
+    halve: bool = False
+
+    def next(self) -> float:
+        """Where two tangents of the concave dual function meet; the middle where that moved one end by too little."""
+        if self.low is None:
+            return 0.0
+        if self.high is None:
+            return max(1.0, 4.0 * self.low.multiplier)
+        low, high = self.low, self.high
+        if self.halve:
+            return 0.5 * (low.multiplier + high.multiplier)
+        rise = low.value - high.value - low.slope * low.multiplier + high.slope * high.multiplier
+        return min(max(rise / (high.slope - low.slope), low.multiplier), high.multiplier)
+
+    @property
+    def width(self) -> float:
+        """The length of the bracket."""
+        return (
+            math.inf if self.low is None or self.high is None else self.high.multiplier - self.low.multiplier
+        )
+
+
+@dataclass(frozen=True)
+class MultiplierSearch:
+    """Search the multiplier of one constraint; each step solves a problem without it.
+
+    The dual function, the least value of the Lagrangian, is concave, and its slope is the excess at the minimiser. The
+    next multiplier is where the tangents at both ends of a bracket meet, or the middle. The point is between the
+    minimisers of both ends, on the side that satisfies the constraint; the gap is its value less the best lower bound.
+    The evidence is the multiplier, as the last entry of each point of the evidence for the Lagrangian.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> X, y = [[2.0], [0.5], [1.0], [0.0]], [1, 1, 0, 0]
+    >>> problem = cr.problems.RateConstrained(X, y, max_fpr=0.5, l2=0.1)
+    >>> problem.solve(cr.solvers.MultiplierSearch()).status.name
+    'CONVERGED'
+    """
+
+    name = "multiplier-search"
+    requires = frozenset({"Constrained"})
+    default_max_iter = 200
+
+    def init(self, problem: Constrained, x0: Array) -> State:
+        """Start at a point that satisfies the constraint."""
+        inside = problem.interior()
+        if inside is None:
+            return State(x0, math.inf, math.inf, stalled=True)
+        x = problem.between(inside, x0)
+        return State(x, problem.objective(x), math.inf, _Bracket(None, None, inside))
+
+    def step(self, problem: Constrained, state: State) -> State:
+        """Solve one Lagrangian, and shorten the bracket."""
+        bracket: _Bracket = state.memory
+        multiplier = bracket.next()
+        near = bracket.high or bracket.low
+        x0 = bracket.inside if near is None else near.x
+        with warnings.catch_warnings():  # its bound counts, whatever its status
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            solution = problem.lagrangian(multiplier).solve(tol=_INNER, x0=x0)
+        bound = problem.dual_value(multiplier, solution.certificate.lower_bound)
+        tried = _Tried(multiplier, solution.x, problem.excess(solution.x), bound)
+        before = bracket.width
+        bracket = replace(bracket, low=tried) if tried.slope > 0.0 else replace(bracket, high=tried)
+        bracket = replace(bracket, halve=bracket.width > 0.5 * before and not bracket.halve)
+        if bound > bracket.bound:
+            bracket = replace(bracket, bound=bound, witness=_with_multiplier(multiplier, solution))
+        inside = bracket.inside if bracket.high is None else bracket.high.x
+        x = inside if bracket.low is None else problem.between(inside, bracket.low.x)
+        value = problem.objective(x)
+        if value > state.value:
+            x, value = state.x, state.value
+        done = bracket.width <= 1e-15 * multiplier or multiplier > _LARGEST
+        residual = max(value - bracket.bound, 0.0)
+        return State(x, value, residual, bracket, stalled=done, witness=bracket.witness)
+
+
+def _with_multiplier(multiplier: float, solution: Any) -> Witness:
+    """The minimiser of a Lagrangian with weight 0, then its evidence, each with the multiplier as the last entry."""
+    given = solution.witness
+    points = solution.x[None, :] if given is None else np.vstack([solution.x[None, :], given.points])
+    rest = np.empty(0) if given is None else given.weights
+    none = np.zeros(len(rest)) if given is None or given.widths is None else given.widths
+    points = np.column_stack([points, np.full(len(points), multiplier)])
+    return Witness(points, np.append(0.0, rest), np.append(0.0, none))

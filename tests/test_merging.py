@@ -1,0 +1,147 @@
+"""Rows that are merged far from kinks: nowhere above the risk of all, equal where they began, and solves with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import convexrank as cr
+from convexrank.modelling.kernels.highest import border_of
+from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, numbered
+from convexrank.problems import _formulation
+from convexrank.problems._samples import merged_rows
+from tests.tolerances import tolerance
+
+P = cr.problems
+SUMS = tolerance("summation")
+MAKERS = {
+    "TopPush": lambda X, y, **k: P.TopPush(X, y, **k),
+    "RmaxPush hinge": lambda X, y, **k: P.RmaxPush(X, y, "hinge", **k),
+    "RmaxPush squared": lambda X, y, **k: P.RmaxPush(X, y, "squared_hinge", **k),
+    "SpectralPush share": lambda X, y, **k: P.SpectralPush(X, y, ("top", 0.1), "hinge", **k),
+    "SpectralPush count": lambda X, y, **k: P.SpectralPush(X, y, ("top", 7), "logistic", **k),
+    "SpectralPush array": lambda X, y, **k: P.SpectralPush(X, y, [0.1, 0.2, 0.3, 0.4], "hinge", **k),
+    "PartialAUC hinge": lambda X, y, **k: P.PartialAUC(X, y, 0.1, "hinge", **k),
+    "PartialAUC squared": lambda X, y, **k: P.PartialAUC(X, y, 0.1, "squared_hinge", **k),
+}
+
+
+def drawn(n=12_000, d=4, seed=0, noise=0.3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    signal = X @ rng.normal(size=d) / np.sqrt(d) + noise * rng.normal(size=n)
+    return X, (signal > np.quantile(signal, 0.8)).astype(int)
+
+
+def directions(d, seed=1, count=6):
+    return np.random.default_rng(seed).normal(size=(count, d))
+
+
+@pytest.mark.parametrize("name", list(MAKERS))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_merged_rows_are_nowhere_above_and_equal_where_they_began(name, weighted):
+    X, y = drawn()
+    weights = np.random.default_rng(2).integers(0, 3, size=len(y)).astype(float) if weighted else None
+    problem, points = MAKERS[name](X, y, l2=0.1, sample_weight=weights), directions(4)
+    first, sides = problem.merged(points[0], 0.02, None)
+    assert first.rows < 0.7 * problem.rows
+    assert first.objective(points[0]) == pytest.approx(problem.objective(points[0]), rel=SUMS)
+    below = [problem.objective(w) - first.objective(w) for w in points]
+    assert min(below) >= -SUMS
+    assert max(below) > SUMS  # elsewhere it is another function
+    # with the sides at two points it is equal at both
+    second, _ = problem.merged(points[1], 0.02, sides)
+    for w in points[:2]:
+        assert second.objective(w) == pytest.approx(problem.objective(w), rel=SUMS)
+
+
+def test_rows_merged_across_a_kink_are_told():
+    """The planted bug: groups that mix two sides change the risk where they began."""
+    X, y = drawn()
+    problem, w = MAKERS["SpectralPush share"](X, y, l2=0.1), directions(4)[0]
+    groups, _ = groups_of_rows(problem.program, X @ w, 0.02)
+    mixed = np.where(groups >= 0, y, groups)  # all positives, and all negatives
+    values = []
+    for some in (groups, mixed):
+        rows, first, weights = merged_rows(X, some, None)
+        values.append(problem.changed(X=rows, y=y[first], sample_weight=weights).objective(w))
+    assert values[0] == pytest.approx(problem.objective(w), rel=SUMS)
+    assert values[1] < problem.objective(w) - SUMS
+
+
+def test_rows_are_merged_by_their_weights_sparse_rows_too():
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(9, 2)), np.array([4, ALONE, 4, 7, LEFT_OUT, 7, 7, ALONE, 4])
+    weights = np.arange(1.0, 10.0)
+    found, first, whole = merged_rows(X, groups, weights)
+    truth = [X[1], X[7]]
+    for number in (4, 7):
+        mine = groups == number
+        truth.append(sum(w * x for w, x in zip(weights[mine], X[mine], strict=True)) / weights[mine].sum())
+    np.testing.assert_allclose(found, truth, rtol=SUMS)
+    assert groups[first].tolist() == [ALONE, ALONE, 4, 7]
+    assert whole.tolist() == [2.0, 8.0, 13.0, 17.0]
+    np.testing.assert_allclose(
+        merged_rows(sparse.csr_array(X), groups, weights)[0].toarray(), truth, rtol=SUMS
+    )
+
+
+def test_numbers_are_places_among_the_different_ones():
+    x = np.random.default_rng(0).integers(0, 50, size=30)
+    places, count = numbered(x)
+    truth, inverse = np.unique(x, return_inverse=True)
+    assert count == len(truth)
+    assert places.tolist() == inverse.tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_border_of_weighted_rows_is_found_by_halves(seed):
+    rng = np.random.default_rng(seed)
+    n = 500
+    X, y = np.round(rng.normal(size=(n, 1)), seed % 3), np.r_[1, np.zeros(n - 1)]
+    weights = rng.choice([0.5, 1.0, 40.0], p=[0.3, 0.69, 0.01], size=n)
+    problem = P.SpectralPush(X, y, ("top", float(rng.uniform(0.01, 0.99))), l2=0.1, sample_weight=weights)
+    node = next(node for node in problem.program.nodes if hasattr(node, "masses"))
+    x, left = X[1:, 0], float(node.masses[0])
+    for k in np.argsort(-x):
+        left -= weights[1 + k]
+        if left <= 0.0:
+            break
+    assert border_of(node, x)[0] == x[k]
+
+
+@pytest.mark.filterwarnings(
+    "ignore::convexrank.core.results.ConvergenceWarning"
+)  # of some w = 0 is the minimum
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_a_solve_with_merged_rows_ends_where_one_with_all_does(name, monkeypatch):
+    X, y = drawn(n=20_000, noise=0.2)
+    plain = MAKERS[name](X, y, l2=0.01)
+    assert "Mergeable" not in plain.capabilities
+    truth = plain.solve("continuation")
+    monkeypatch.setattr(_formulation, "_MANY", 1_000)
+    monkeypatch.setattr(_formulation, "_FIRST", 2_000)
+    monkeypatch.setattr(_formulation, "_TOLD", 20.0)
+    problem = MAKERS[name](X, y, l2=0.01)
+    assert "Mergeable" in problem.capabilities
+    found = problem.solve("continuation")
+    assert found.converged
+    assert truth.converged
+    assert abs(found.value - truth.value) <= found.gap + truth.gap
+    assert found.iterations < truth.iterations
+
+
+def test_queries_grades_and_constants_of_rows_are_not_merged():
+    X, y = drawn(n=400)
+    w, query = directions(4)[0], np.arange(400) % 3
+    assert groups_of_rows(P.RmaxPush(X, y, qid=query, l2=0.1).program, X @ w, 0.1) is None
+    assert groups_of_rows(P.RankSVM(X, y, np.zeros(400), l2=0.1).program, X @ w, 0.1) is None
+
+    class Margins(cr.Formulation):
+        def risk(self, f):
+            from convexrank.modelling import hinge, maximum, mean
+
+            return mean(hinge(maximum(f.negative) - f.positive + np.linspace(0.0, 1.0, int(y.sum()))))
+
+    assert groups_of_rows(Margins(X, y, l2=0.1).program, X @ w, 0.1) is None

@@ -1,0 +1,229 @@
+"""Rates as constraints: what a feasible point promises, the bound, its proof, and infeasibility."""
+
+import math
+from fractions import Fraction
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.problems.constrained._multipliers import balanced, least_left_side
+from tests.tolerances import TOLERANCES
+
+RateConstrained = cr.problems.RateConstrained
+LIMITS = {"max_fpr": 0.2, "min_recall": 0.6, "min_precision": 0.3}
+
+
+def data(seed=0, n=60, d=3, share=0.4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, X[:, 0] + 0.5 * rng.normal(size=n) > np.quantile(X[:, 0], 1 - share)
+
+
+def by_cvxpy(X, y, l2, max_fpr=None, min_recall=None, min_precision=None):
+    """The minimum, stated from the rates."""
+    w, b = cp.Variable(X.shape[1]), cp.Variable()
+    missed, alarms = cp.sum(cp.pos(1 - X[y] @ w + b)), cp.sum(cp.pos(1 + X[~y] @ w - b))
+    positive, negative = y.sum(), (~y).sum()
+    goal, limit = missed / positive, alarms <= (max_fpr or 0) * negative
+    if min_recall is not None:
+        goal, limit = alarms / negative, positive - missed >= min_recall * positive
+    if min_precision is not None:  # true positives ≥ q (true and false positives), by their bounds
+        limit = (1 - min_precision) * (positive - missed) >= min_precision * alarms
+    problem = cp.Problem(cp.Minimize(goal + l2 / 2 * (cp.sum_squares(w) + cp.square(b))), [limit])
+    problem.solve(solver="CLARABEL")
+    return problem.value
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_minimum_and_the_rates(name):
+    for seed in range(4):
+        X, y = data(seed)
+        problem = RateConstrained(X, y, l2=0.02, **{name: LIMITS[name]})
+        solution, expected = problem.solve(), by_cvxpy(X, y, 0.02, **{name: LIMITS[name]})
+        assert solution.status is cr.Status.CONVERGED
+        assert solution.value == pytest.approx(expected, rel=TOLERANCES["two solvers"])
+        predicted = X @ solution.x[:-1] > solution.x[-1]
+        fpr, recall = predicted[~y].mean(), predicted[y].mean()
+        precision = y[predicted].mean() if predicted.any() else math.nan
+        assert problem.rates(solution).fpr == pytest.approx(fpr)
+        assert problem.rates(solution).recall == pytest.approx(recall)
+        kept = {"max_fpr": fpr <= 0.2, "min_recall": recall >= 0.6, "min_precision": precision >= 0.3}
+        assert kept[name]
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_proofs_are_of_points_inside(name):
+    X, y = data(1)
+    problem = RateConstrained(X, y, l2=0.1, **{name: LIMITS[name]})
+    solution = problem.solve()
+    proof = problem.prove(solution)
+    assert proof.proved
+    assert 0.0 <= proof.gap < 1e-6
+    # inside in rational numbers: the sums of the constraint once more
+    x = [Fraction(entry) for entry in solution.x.tolist()]
+    sums = {True: Fraction(), False: Fraction()}
+    for row, label in zip(X.tolist(), y.tolist(), strict=True):
+        score = sum(Fraction(a) * b for a, b in zip(row, x[:-1], strict=True)) - x[-1]
+        sums[label] += max(1 - score if label else 1 + score, Fraction())
+    q = Fraction(LIMITS["min_precision"])
+    assert {
+        "max_fpr": sums[False] <= Fraction(0.2) * int((~y).sum()),
+        "min_recall": sums[True] <= (1 - Fraction(0.6)) * int(y.sum()),
+        "min_precision": (1 - q) * sums[True] + q * sums[False] <= (1 - q) * int(y.sum()),
+    }[name]
+    outside = problem.interior() + 1e3 * np.append(np.ones(3), 0.0)
+    assert problem.objective(outside) == math.inf == problem.certificate(outside).gap
+    with pytest.raises(cr.CertificateError, match="violates the constraint"):
+        problem.prove(outside)
+
+
+def test_a_wrong_multiplier_makes_the_gap_larger_and_not_false():
+    X, y = data(2)
+    problem = RateConstrained(X, y, l2=0.1, max_fpr=0.2)
+    solution = problem.solve()
+    least = problem.solve("exact").value
+    for multiplier in (0.0, 0.1, 1.0, 100.0):
+        points = np.append(solution.x, multiplier)[None, :]
+        found = problem.certificate(solution.x, cr.Witness(points, np.ones(1)))
+        assert found.lower_bound <= least + 1e-9
+        assert found.gap >= -1e-12
+    other = problem.certificate(
+        solution.x, cr.Witness(solution.x[None, :], np.ones(1))
+    )  # without a multiplier
+    assert other.lower_bound <= least
+    assert other.gap > 0.01
+
+
+def test_weights_are_repeated_rows():
+    X, y = data(3, 30)
+    counts = np.random.default_rng(0).integers(0, 3, size=30)
+    weighted = RateConstrained(X, y, max_fpr=0.3, l2=0.1, sample_weight=counts)
+    repeated = RateConstrained(np.repeat(X, counts, axis=0), np.repeat(y, counts), max_fpr=0.3, l2=0.1)
+    assert weighted.solve().value == pytest.approx(repeated.solve().value, rel=TOLERANCES["two solvers"])
+
+
+def test_sparse_features():
+    from scipy import sparse
+
+    X, y = data(4, 40)
+    X[np.abs(X) < 0.7] = 0.0
+    values = [
+        RateConstrained(given, y, min_recall=0.7, l2=0.1).solve().value for given in (X, sparse.csr_array(X))
+    ]
+    assert values[0] == pytest.approx(values[1], rel=TOLERANCES["two solvers"])
+
+
+def test_a_limit_that_does_not_bind_is_the_problem_without_it():
+    X = np.array([[5.0], [4.0], [-4.0], [-5.0]])
+    problem = RateConstrained(X, [1, 1, 0, 0], max_fpr=0.9, l2=0.01)
+    solution = problem.solve()
+    assert problem.excess(solution.x) < -0.1
+    assert solution.value == pytest.approx(
+        problem.lagrangian(0.0).solve().value, abs=TOLERANCES["two solvers"]
+    )
+
+
+# --- where no point satisfies the constraint ------------------------------------------------------------------------
+
+
+def test_infeasible_limits_are_proved():
+    X, y = data(5, 60, share=0.15)
+    X = np.random.default_rng(1).normal(size=X.shape)  # which say nothing about y
+    problem = RateConstrained(X, y, min_precision=0.6, l2=0.1)
+    with pytest.warns(cr.ConvergenceWarning, match="INFEASIBLE.*proved in rational numbers"):
+        solution = problem.solve()
+    with pytest.warns(cr.ConvergenceWarning, match="INFEASIBLE"):
+        exact = problem.solve("exact")
+    assert solution.status is exact.status is cr.Status.INFEASIBLE
+    found = problem.infeasibility()
+    assert found.proved
+    # the bound, by its three properties; hinges of both classes at many points are above it
+    m, q = found.multipliers, 0.6
+    caps = np.where(y, 1 - q, q)
+    assert (m >= 0).all()
+    assert (m <= caps + 1e-12).all()
+    rows = np.column_stack([X, -np.ones(60)]) * np.where(y, 1.0, -1.0)[:, None]
+    np.testing.assert_allclose(m @ rows, 0.0, atol=1e-8)
+    assert found.least == pytest.approx(m.sum() / ((1 - q) * y.sum()))
+    assert found.least > 1.0
+    points = np.random.default_rng(2).normal(size=(200, 4)) * np.geomspace(0.01, 10, 200)[:, None]
+    left = (caps * np.maximum(1 - points @ rows.T, 0.0)).sum(axis=1) / ((1 - q) * y.sum())
+    assert left.min() >= found.least - 1e-9
+
+
+def test_dependent_columns_do_not_hide_the_proof():
+    X, y = data(5, 60, share=0.15)
+    X = np.random.default_rng(1).normal(size=X.shape)
+    X = np.column_stack([X, X[:, 0], np.zeros(60), np.ones(60)])
+    with pytest.warns(cr.ConvergenceWarning, match="proved in rational numbers"):
+        RateConstrained(X, y, min_precision=0.6, l2=0.1).solve()
+
+
+def test_the_boundary_of_feasibility_by_hand():
+    # f = 0 and b = −1: no positive is missed, each negative costs 2, so that q·2K ≤ (1 − q)I is needed
+    X, y = np.zeros((6, 1)), np.array([1, 1, 1, 1, 0, 0])
+    edge = 4 / (4 + 2 * 2)
+    assert RateConstrained(X, y, min_precision=edge - 0.01, l2=0.1).solve().status is cr.Status.CONVERGED
+    with pytest.warns(cr.ConvergenceWarning, match="INFEASIBLE"):
+        RateConstrained(X, y, min_precision=edge + 0.01, l2=0.1).solve()
+
+
+def test_multipliers_that_do_not_prove_it_are_found_out():
+    rng = np.random.default_rng(0)
+    rows, caps = rng.normal(size=(12, 2)), np.ones(12)
+    multipliers, z = least_left_side(rows, caps)
+    left = np.maximum(1 - rows @ z, 0.0).sum()
+    assert left == pytest.approx(multipliers.sum(), rel=1e-6)  # the linear program and its dual
+    limit = Fraction(float(left))
+    assert balanced(rows, caps, multipliers, limit * Fraction(99, 100))
+    assert not balanced(rows, caps, multipliers, limit * Fraction(101, 100))
+
+
+def test_a_planted_mistake_is_found():
+    """A limit that is twice as large passes no comparison with model and definition."""
+    right = RateConstrained.limit.func
+
+    def doubled(self):
+        above, below, limit = right(self)
+        return above, below, 2 * limit
+
+    X, y = data(6)
+    problem = RateConstrained(X, y, max_fpr=0.1, l2=0.1)
+    assert cr.verify(problem).ok
+    mistaken = RateConstrained(X, y, max_fpr=0.1, l2=0.1)
+    mistaken.__dict__["limit"] = doubled(mistaken)
+    report = cr.verify(mistaken)
+    assert not report.ok
+    assert "definition" in report.failures[0]
+
+
+BAD = {
+    "no limit": (
+        {},
+        ValueError,
+        "no limit given, expected exactly one of max_fpr, min_recall, min_precision",
+    ),
+    "two limits": ({"max_fpr": 0.1, "min_recall": 0.9}, ValueError, "max_fpr and min_recall given"),
+    "zero": ({"max_fpr": 0.0}, ValueError, "max_fpr is 0.0, expected a number strictly between 0 and 1"),
+    "per cent": ({"max_fpr": 5.0}, ValueError, "pass 0.05 for 5 %"),
+    "one": ({"min_precision": 1.0}, ValueError, "min_precision is 1.0"),
+    "text": ({"min_recall": "high"}, TypeError, "min_recall"),
+    "no penalty": ({"max_fpr": 0.1, "l2": 0.0}, ValueError, "l2 is 0"),
+    "one class": ({"max_fpr": 0.1, "y": [1, 1, 1, 1]}, ValueError, "y has 1 class"),
+    "a class without weight": (
+        {"max_fpr": 0.1, "sample_weight": [1, 1, 0, 0]},
+        ValueError,
+        "leaves no negative",
+    ),
+    "lengths": ({"max_fpr": 0.1, "y": [1, 0]}, ValueError, "y"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused(case):
+    changed, error, words = BAD[case]
+    arguments = {"X": [[1.0], [2.0], [0.0], [0.5]], "y": [1, 1, 0, 0], "l2": 0.1} | changed
+    with pytest.raises(error, match=words):
+        RateConstrained(**arguments)

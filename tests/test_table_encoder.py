@@ -1,0 +1,185 @@
+"""TableEncoder: kinds of columns, gaps, what is refused, against plain loops and scikit-learn's checks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from convexrank import PushRanker, TableEncoder
+from tests.tolerances import tolerance
+
+WORDS = ["paid by card in the shop", "wire transfer to a new account", "refund of goods that were bought"]
+
+
+@parametrize_with_checks([TableEncoder(rarest=1)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def frame(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({
+        "amount": np.where(rng.random(n) < 0.2, np.nan, rng.lognormal(size=n)),
+        "city": rng.choice(np.array(["Rome", "Oslo", "Bonn", None], dtype=object), n),
+        "note": rng.choice(WORDS, n),
+        "known": rng.random(n) < 0.5,
+        "id": [f"c{i}" for i in range(n)],
+        "constant": 3.0,
+    })  # fmt: skip
+
+
+def features(table, **options):
+    encoder = TableEncoder(**options).fit(table)
+    found = encoder.transform(table)
+    return encoder, found if isinstance(found, np.ndarray) else found.toarray()
+
+
+def test_columns_are_those_of_plain_loops():
+    table = frame()
+    encoder, found = features(table)
+    assert encoder.kinds_ == {"amount": "number", "city": "category", "note": "text", "known": "number"}
+    assert encoder.left_out_ == {"id": "no value is in 5 rows or more", "constant": "it has one value"}
+    names = list(encoder.get_feature_names_out())
+    assert found.shape == (60, len(names))
+    there = [a for a in table["amount"] if not np.isnan(a)]
+    median = (
+        sorted(there)[len(there) // 2]
+        if len(there) % 2
+        else np.mean(sorted(there)[len(there) // 2 - 1 :][:2])
+    )
+    filled = [median if np.isnan(a) else a for a in table["amount"]]
+    mean, spread = sum(filled) / 60, (sum(a * a for a in filled) / 60 - (sum(filled) / 60) ** 2) ** 0.5
+    expected = [(a - mean) / spread for a in filled]
+    assert np.allclose(found[:, names.index("amount")], expected, rtol=tolerance("summation"))
+    for city in ("Rome", "Oslo", "Bonn", None):
+        column = found[:, names.index(f"city = {'(missing)' if city is None else city}")]
+        assert column.tolist() == [
+            float(entry == city or (city is None and pd.isna(entry))) for entry in table["city"]
+        ]
+    assert (found[:, names.index("note has refund")] > 0).tolist() == [
+        "refund" in note for note in table["note"]
+    ]
+
+
+def test_texts_are_read_as_the_numbers_that_they_are():
+    """A file has texts only: gaps are empty, and numbers are written in digits."""
+    table = frame()
+    written = {
+        name: ["" if pd.isna(entry) else str(entry) for entry in table[name]] for name in ("amount", "city")
+    }
+    one, two = (features(part)[1] for part in (table[["amount", "city"]], written))
+    assert np.allclose(one, two, rtol=tolerance("summation"))
+    array = np.array(list(written.values()), dtype=object).T
+    assert np.allclose(features(array)[1], two, rtol=tolerance("summation"))
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        pd.date_range("2024-01-01", periods=6),
+        ["2024-01-01", "2024-2-03", "", "2024-01-04T10:00:00", "2024-01-04 10:00", "2024-01-06"],
+        ["1.2.2024", "1/2/24", "13.12.2024", "1-2-2024", None, "1/2/2024 10:11"],
+        [pd.Timestamp("2024-01-01").date()] * 6,
+    ],
+)
+def test_dates_are_refused_all_at_once_and_by_name(days):
+    table = {"day": days, "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "last": days}
+    with pytest.raises(ValueError, match=r"the columns \['day', 'last'\] hold dates.*--drop day,last"):
+        TableEncoder().fit(table)
+    assert list(TableEncoder(drop=["day", "last"]).fit(table).kinds_) == ["x"]
+
+
+def test_what_looks_nearly_like_a_date_is_none():
+    assert TableEncoder(rarest=1).fit({"a": ["1.2.3", "4.5.6", "1.2.3"]}).kinds_ == {"a": "category"}
+    assert TableEncoder(rarest=1).fit({"a": ["2024-01-01", "never", "never"]}).kinds_ == {"a": "category"}
+
+
+def test_numbers_that_are_names_are_categories_where_that_is_said():
+    table = {"code": [1, 2, 1, 2, 1, 2, 3]}
+    assert TableEncoder(rarest=2).fit(table).kinds_ == {"code": "number"}
+    encoder, found = features(table, rarest=2, categories=["code"])
+    assert list(encoder.get_feature_names_out()) == ["code = 1", "code = 2", "code = another value"]
+    assert found.tolist() == [[float(c == 1), float(c == 2), float(c == 3)] for c in table["code"]]
+
+
+def test_later_rows_may_have_other_columns_gaps_and_values():
+    table = frame()
+    encoder = TableEncoder().fit(table)
+    later = table.iloc[:3].assign(extra=1.0, city="Paris", amount=np.nan)[::-1]
+    found = encoder.transform(later[["extra", *table.columns[::-1]]])
+    found = found if isinstance(found, np.ndarray) else found.toarray()
+    names = list(encoder.get_feature_names_out())
+    assert found[:, [j for j, name in enumerate(names) if name.startswith("city")]].sum() == 0.0
+    assert found[:, names.index("amount is missing")].min() > 0.0
+    with pytest.raises(ValueError, match=r"no columns \['amount', 'note'\]"):
+        encoder.transform(later.drop(columns=["amount", "note"]))
+    with pytest.raises(ValueError, match=r"\{'amount': 'many'\} in columns of numbers"):
+        encoder.transform(later.assign(amount="many"))
+    with pytest.raises(ValueError, match=r"\{'amount': inf, 'known': inf\}"):
+        encoder.transform(later.assign(amount=np.inf, known=np.inf))
+
+
+def test_contributions_sum_to_the_score_beside_its_mean():
+    table, rng = frame(), np.random.default_rng(1)
+    encoder, found = features(table)
+    weights = rng.normal(size=found.shape[1])
+    parts = encoder.contributions(weights, table)
+    assert list(parts) == list(encoder.kinds_)
+    scores = found @ weights
+    assert np.allclose(sum(parts.values()), scores - scores.mean(), atol=tolerance("summation"))
+    names = list(encoder.get_feature_names_out())
+    cities = [j for j, name in enumerate(names) if name.startswith("city")]
+    for i in range(5):
+        alone = sum(weights[j] * (found[i, j] - sum(found[:, j]) / 60) for j in cities)
+        assert parts["city"][i] == pytest.approx(alone, abs=tolerance("summation"))
+    with pytest.raises(ValueError, match="weights"):
+        encoder.contributions(weights[:-1], table)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        ({"a": [1, 1]}, {}, "no column with something to learn from"),
+        ({"a": [1, 2], "b": [1, 2, 3]}, {}, "lengths"),
+        ({}, {}, "lengths"),
+        ({"a": [1, 2]}, {"drop": ["b"]}, "drop has"),
+        ({"a": [1, 2]}, {"categories": ["b"]}, "categories has"),
+        ({"a": [1, 2]}, {"rarest": 0}, "rarest"),
+        ({"a": [1, 2]}, {"most": 1}, "most"),
+        ({"a": [1]}, {}, "1 sample"),
+    ],
+)
+def test_bad_input_is_refused(table, options, message):
+    with pytest.raises(ValueError, match=message):
+        TableEncoder(**options).fit(table)
+
+
+@given(
+    st.lists(
+        st.one_of(st.none(), st.floats(-1e6, 1e6), st.sampled_from(["x", "?", "y z"])),
+        min_size=2,
+        max_size=30,
+    )
+)
+def test_any_column_is_encoded_or_refused(entries):
+    if len({None if entry == "?" else entry for entry in entries}) == 1:
+        with pytest.raises(ValueError, match="no column with something to learn from"):
+            TableEncoder(rarest=1).fit({"a": entries})
+        return
+    encoder, found = features({"a": entries}, rarest=1)
+    assert np.isfinite(found).all()
+    assert found.shape == (len(entries), len(encoder.get_feature_names_out()))
+    assert encoder.kinds_["a"] == ("number" if not {"x", "y z"} & set(entries) else "category")
+
+
+def test_a_pipeline_ranks_a_data_frame():
+    table = frame(400)
+    y = (table["amount"].fillna(2.0) + (table["city"] == "Oslo") > 2.0).to_numpy()
+    model = make_pipeline(TableEncoder(), PushRanker(2, l2=1e-3))
+    assert cross_val_score(model, table, y, cv=4).min() > 0.8
