@@ -43,7 +43,7 @@ RIGHT = (
     Allowed("a link without a modulus has intervals without ends", "infinite", r".*\bLink.*"),
     Allowed("a cut-off may be a share only without qid", "other name", r".*precision_at.*", "qid"),
     Allowed("of two arguments that do not fit either may be named", "other name", parameter="threshold|n|length"),
-    Allowed("the caller's own class fails", "foreign", parameter="callback|rank|progress|scoring", value="class"),
+    Allowed("the caller's own", "foreign", parameter="callback|rank|progress|scoring|solver|reference", value="class"),
     Allowed("a file that is not there is named by Python", "foreign", parameter="paths"),
     Allowed("a tolerance out of reach is worked at until a limit", "slow", parameter="tol", value="5e-324"),
     Allowed("without a penalty nothing bounds the minimiser", "infinite", parameter="l2", value="0|-0.0"),
@@ -51,7 +51,7 @@ RIGHT = (
     Allowed("ids of queries are called qid everywhere", "nameless", r".*jax_losses.*", "query"),
     Allowed("a large power of a number above 1 is beyond floating point", "infinite", r".*Power.*", "p"),
     Allowed("the same of a price: no point has a finite value", "nan|infinite", parameter="price", value=r"2\*\*.*"),
-    Allowed("so many rounds, processes or folds take their time", "slow", parameter="rounds|n_jobs|cv"),
+    Allowed("so many rounds, processes or folds take their time", "slow", parameter="rounds|n_jobs|cv|instances"),
     Allowed("a set that is nearly a line takes all steps", "slow", r".*RealizableLink.*", "X", _EXTREME),
     Allowed("so large a strength takes all steps", "slow", parameter="score_reg", value=r"2\*\*63"),
     Allowed("nothing is proved of data whose scores overflow", "infinite", parameter="X", value=_EXTREME),
@@ -60,7 +60,7 @@ RIGHT = (
     Allowed("matplotlib says that it widens an axis of one value", "warning", r".*plotting.*", value=_EXTREME),
     Allowed("the scale of such features is what the strength follows", "nameless", r".*SingleIndex.*", "X", _EXTREME),
     Allowed("all claims are asked for", "slow", r".*claims.*"),
-    Allowed("all problems are asked for", "slow", r".*verify", "target", "None|empty.*"),
+    Allowed("all problems are asked for", "slow", r".*verify", "target", "None|empty.*|list of None"),
     Allowed("text names a file, which another call may have made", "nameless", r".*read_.*", "path", "text"),
 )  # fmt: skip
 
