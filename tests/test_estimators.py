@@ -133,6 +133,10 @@ VALUES = {
     "max_fpr": 0.4,
     "spectrum": ("top", 3),
     "bottom_weight": 0.5,
+    "tau": 0.3,
+    "surrogate": "logistic",
+    "beta": 2.0,
+    "over": "all",
 }
 OTHERS = sorted(set(FAMILY) - {"push"})
 

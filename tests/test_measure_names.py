@@ -105,6 +105,15 @@ def test_a_search_chooses_on_the_named_measure(name, path):
     assert model.coef_ == pytest.approx(alone.coef_, abs=tolerance("small problems"))
 
 
+def test_a_search_chooses_tau():
+    X, y = rows(120)
+    options = {"objective": "pat_mat", "path": "tau", "values": [0.3, 0.1], "scoring": "recall@0.2"}
+    model = PushRankerCV(**options, cv=3, tol=1e-8, standardize=False).fit(X, y)
+    assert model.path_.values.tolist() == [0.3, 0.1]
+    alone = PushRanker(objective="pat_mat", tau=model.best_value_).fit(X, y)
+    assert model.coef_ == pytest.approx(alone.coef_, abs=tolerance("small problems"))
+
+
 def test_named_measures_by_query():
     rng = np.random.default_rng(0)
     X, qid = rng.normal(size=(72, 4)), np.arange(72) // 8

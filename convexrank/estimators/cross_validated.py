@@ -17,7 +17,7 @@ Array = np.ndarray
 
 @dataclass(eq=False, repr=False)
 class PushRankerCV(PathSearch, PushRanker):
-    r"""A :class:`~convexrank.PushRanker` whose l1, l2, p or max_fpr is chosen by cross-validation.
+    r"""A :class:`~convexrank.PushRanker` whose l1, l2, p, max_fpr or tau is chosen by cross-validation.
 
     For each fold the problem is solved for all values on the training rows, each solve starting from the previous
     solution (:func:`convexrank.path`), and the solutions are evaluated on the rows that the fold leaves out. The value
@@ -27,13 +27,13 @@ class PushRankerCV(PathSearch, PushRanker):
 
     Parameters
     ----------
-    objective, price, loss, spectrum, bottom_weight, features, bins, monotone : optional
+    objective, price, loss, spectrum, bottom_weight, surrogate, beta, over, features, bins, monotone : optional
         As for :class:`~convexrank.PushRanker`.
-    p, max_fpr, l2, l1, solver, tol, max_iter : optional
+    p, max_fpr, tau, l2, l1, solver, tol, max_iter : optional
         As for :class:`~convexrank.PushRanker`; the value of the parameter that the path follows is not used.
     tie_break, time_limit, warm_start, verbose : optional
         Options of a single fit, which must have their defaults here.
-    path : {"l1", "l2", "p", "max_fpr"}
+    path : {"l1", "l2", "p", "max_fpr", "tau"}
         The parameter that is chosen.
     values : sequence of float or "auto"
         The values of the parameter. For l1, ``"auto"`` means n values in geometric progression from the least value for
@@ -74,7 +74,7 @@ class PushRankerCV(PathSearch, PushRanker):
     (0.985, (3, 10), 10)
     """
 
-    _PATHS: ClassVar[dict[str, str]] = {name: name for name in ("l1", "l2", "p", "max_fpr")}
+    _PATHS: ClassVar[dict[str, str]] = {name: name for name in ("l1", "l2", "p", "max_fpr", "tau")}
 
     def _queries(self, qid: Any, length: int) -> None:
         check_one_query(qid, length)

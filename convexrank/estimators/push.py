@@ -28,7 +28,18 @@ from convexrank.problems.bipartite._base import Bipartite
 Array = np.ndarray
 
 # Parameters that an objective may have.
-_OF_OBJECTIVES = ("p", "price", "loss", "max_fpr", "spectrum", "bottom_weight")
+_OF_OBJECTIVES = (
+    "p",
+    "price",
+    "loss",
+    "max_fpr",
+    "spectrum",
+    "bottom_weight",
+    "tau",
+    "surrogate",
+    "beta",
+    "over",
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -79,7 +90,7 @@ class PushRanker(SolvedRanker):
     loss : Loss or str, optional
         ``"exponential"``, ``"logistic"``, ``"hinge"``, ``"squared_hinge"`` or a loss object; by default the exponential
         for a push, and that of the class for other objectives.
-    max_fpr, spectrum, bottom_weight : optional
+    max_fpr, spectrum, bottom_weight, tau, surrogate, beta, over : optional
         Parameters of other objectives, as in their classes; by default those of the class.
     l2, l1 : float
         Strengths :math:`\lambda_2, \lambda_1` of the penalties, for features of about unit scale: standardise first. If
@@ -150,6 +161,10 @@ class PushRanker(SolvedRanker):
     max_fpr: float | None = None
     spectrum: Any = None
     bottom_weight: float | None = None
+    tau: float | None = None
+    surrogate: Any = None
+    beta: float | None = None
+    over: str | None = None
     l2: float = 1e-2
     l1: float = 0.0
     tie_break: Any = None
