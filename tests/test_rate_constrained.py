@@ -73,7 +73,7 @@ def test_proofs_are_of_points_inside(name):
         "min_recall": sums[True] <= (1 - Fraction(0.6)) * int(y.sum()),
         "min_precision": (1 - q) * sums[True] + q * sums[False] <= (1 - q) * int(y.sum()),
     }[name]
-    outside = problem.interior() + 1e3 * np.append(np.ones(3), 0.0)
+    outside = np.asarray(problem.interior()) + 1e3 * np.append(np.ones(3), 0.0)
     assert problem.objective(outside) == math.inf == problem.certificate(outside).gap
     with pytest.raises(cr.CertificateError, match="violates the constraint"):
         problem.prove(outside)
@@ -183,7 +183,7 @@ def test_multipliers_that_do_not_prove_it_are_found_out():
 
 def test_a_planted_mistake_is_found():
     """A limit that is twice as large passes no comparison with model and definition."""
-    right = RateConstrained.limit.func
+    right = vars(RateConstrained)["limit"].func
 
     def doubled(self):
         above, below, limit = right(self)

@@ -1,6 +1,7 @@
 """Learned divergences beyond strong convexity, and with targets that are known in order only."""
 
 from itertools import permutations
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -30,7 +31,8 @@ def test_the_marginal_is_a_maximum_over_means_of_permutations(power):
         weights = cp.Variable(len(corners), nonneg=True)
         p = weights @ corners
         phi = 0.7 / power * cp.sum(cp.power(cp.abs(p), power))
-        best = cp.Problem(cp.Maximize(theta @ p - phi), [cp.sum(weights) == 1])
+        limits: Any = [cp.sum(weights) == 1]
+        best = cp.Problem(cp.Maximize(theta @ p - phi), limits)
         best.solve(solver="CLARABEL")
         expected = best.value + 0.7 / power * (np.abs(y) ** power).sum() - theta @ y
         value, slope = power_marginal(theta, y, 0.7, power)
