@@ -36,6 +36,7 @@ from sorted_objectives import sorted_objectives
 from startup import startup
 from text import text
 from top import top
+from top_alone import top_alone
 from trees import trees
 from wide import wide
 
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "exact": exact,
     "boosting": boosting,
     "top": top,
+    "top_alone": top_alone,
     "kinks": kinks,
     "sorted": sorted_objectives,
     "wide": wide,
@@ -77,6 +79,7 @@ _OWN_FILES = {
     "bounds": "bounds_results.inc",
     "coverage": "inference_results.inc",
     "promises": "promises_results.inc",
+    "top": "top_results.inc",
 }
 _SHARED_FILE = "benchmarks_results.inc"
 

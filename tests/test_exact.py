@@ -106,6 +106,14 @@ def test_links_with_moduli_far_apart(strong, smooth):
     assert abs(exact.value - fast.value) <= exact.gap + fast.gap
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
+def test_a_library_that_calls_a_large_l1_unbounded_is_not_believed():
+    """Products with an l1 of 1e18 leave it nothing but rounding; the certificate at 0 says the truth."""
+    found = cr.problems.TopPush.random(0).changed(l1=2.0**63).solve("exact")
+    assert found.converged
+    assert not found.x.any()
+
+
 def test_without_uno_what_needs_it_names_the_extra(monkeypatch):
     """A fast solve does without; an exact one and the cvxpy problem itself refuse, and the verifier skips."""
     monkeypatch.setattr(cvxpy_model, "find_spec", lambda name: None)

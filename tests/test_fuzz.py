@@ -164,6 +164,21 @@ FOUND = [
     ("convexrank.divergences.generators.from_expression.FromGenerator", "upper"),
     ("convexrank.prices.priced", "price"),
     ("convexrank.jax_losses.margins.margin_retargeting", "grades"),
+    ("convexrank.jax_losses.margins.margin_retargeting", "margin"),
+    ("convexrank.inference.promises.new_list.top_hits", "k"),
+    ("convexrank.plotting.network.graph", "marked"),
+    ("convexrank.plotting.pairs.pair_contributions", "p"),
+    ("convexrank.plotting.link.link", "points"),
+    ("convexrank.problems.page_rank_game.page_rank_game.PageRankGame", "norm"),
+    ("convexrank.problems.bipartite.top_push.TopPush", "l1"),
+    ("convexrank.problems.margin_retargeting.margin_retargeting.MarginRetargeting", "bound"),
+    ("convexrank.problems.realizable.realizable_link.RealizableLink", "X"),
+    ("convexrank.problems.single_index.kernel_learned_divergence.KernelLearnedDivergence", "K"),
+    ("convexrank.features.thresholds.Thresholds", "X"),
+    ("convexrank.regularizers.norms.soft_threshold", "v"),
+    ("convexrank.divergences.projections.hyperplanes.project_halfspace", "y"),
+    ("convexrank.inference.promises.thresholds.threshold", "scores"),
+    ("convexrank.estimators.cross_validated.RetargetingRankerCV", "qid"),
 ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -133,7 +132,7 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
 
     def _folds(self, X: Any, y: Array, qid: Any) -> list[Fold]:
         count = 5 if self.cv is None else self.cv
-        if isinstance(count, Integral):
+        if isinstance(count, int | np.integer):
             groups = np.zeros(len(y)) if qid is None else qid
             if int(count) > (queries := len(np.unique(groups))):
                 raise ValueError(

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Differences,
@@ -24,6 +23,8 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.kernels.pairs import is_running
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold
 from convexrank.modelling.rules import check_convex
 from convexrank.modelling.steps import Step, bound
 
@@ -83,7 +84,7 @@ class Program:
         #: Whether there are log-sum-exps up to the grade of each row.
         self.has_levels = False
         for node in self.nodes:
-            if isinstance(node, Elementwise | PairSums):
+            if isinstance(node, Elementwise | PairSums | Threshold):
                 self.smooth = self.smooth and node.function.smooth
                 self.bends = self.bends and node.function.bend is not None
             elif isinstance(node, Highest):

@@ -41,7 +41,8 @@ def refuse_overflow(fitted: Array, **given: Array) -> Array:
             f"{name} has entries up to {sizes.max():g}" for name, sizes in finite.items() if sizes.size
         )
         raise ValueError(
-            f"{sizes}, and sums of them are beyond floats; divide all numbers by a common factor."
+            f"{sizes}, and sums of them are beyond floats, expected smaller ones; divide all numbers by a common "
+            "factor."
         )
     return fitted
 

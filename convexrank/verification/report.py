@@ -308,7 +308,7 @@ def _instances(
             )
         for number in range(seed, seed + instances):
             yield target.__name__, number, lambda number=number: _random(target, number, designs)
-    elif isinstance(target, Iterable) and not isinstance(target, str):
+    elif isinstance(target, Iterable) and not isinstance(target, str) and getattr(target, "ndim", 1):
         for item in target:
             yield from _instances(item, instances, seed, designs)
     else:

@@ -31,7 +31,7 @@ class Allowed:
 
 RIGHT = (
     Allowed("atoms compute as floating point does: NaN and infinity pass", "nan|infinite", r".*\batoms\..*"),
-    Allowed("a threshold of infinity leaves nothing; NaN passes", "nan", r".*soft_threshold.*"),
+    Allowed("a threshold of infinity leaves nothing; NaN and infinity pass", "nan|infinite", r".*soft_threshold.*"),
     Allowed("losses for JAX cannot refuse what is traced: NaN and infinity pass", "nan|infinite", r".*jax_losses.*"),
     Allowed("infinity is no bound", "infinite", parameter="bound|strong|(dis)?trusted|gamma|alpha|upper"),
     Allowed("a query on which the measure is not defined is NaN, as documented", "nan", parameter="per_query"),
@@ -43,7 +43,7 @@ RIGHT = (
     Allowed("a link without a modulus has intervals without ends", "infinite", r".*\bLink.*"),
     Allowed("a cut-off may be a share only without qid", "other name", r".*precision_at.*", "qid"),
     Allowed("of two arguments that do not fit either may be named", "other name", parameter="threshold|n|length"),
-    Allowed("the caller's own class fails", "foreign", parameter="callback|rank|progress|scoring", value="class"),
+    Allowed("the caller's own", "foreign", parameter="callback|rank|progress|scoring|solver|reference", value="class"),
     Allowed("a file that is not there is named by Python", "foreign", parameter="paths"),
     Allowed("a tolerance out of reach is worked at until a limit", "slow", parameter="tol", value="5e-324"),
     Allowed("without a penalty nothing bounds the minimiser", "infinite", parameter="l2", value="0|-0.0"),
@@ -51,14 +51,17 @@ RIGHT = (
     Allowed("ids of queries are called qid everywhere", "nameless", r".*jax_losses.*", "query"),
     Allowed("a large power of a number above 1 is beyond floating point", "infinite", r".*Power.*", "p"),
     Allowed("the same of a price: no point has a finite value", "nan|infinite", parameter="price", value=r"2\*\*.*"),
-    Allowed("so many rounds or processes take their time", "slow", parameter="rounds|n_jobs"),
+    Allowed("so many rounds, processes or folds take their time", "slow", parameter="rounds|n_jobs|cv|instances"),
+    Allowed("a set that is nearly a line takes all steps", "slow", r".*RealizableLink.*", "X", _EXTREME),
+    Allowed("so large a strength takes all steps", "slow", parameter="score_reg", value=r"2\*\*63"),
     Allowed("nothing is proved of data whose scores overflow", "infinite", parameter="X", value=_EXTREME),
     Allowed("numpy says that the scores of a point overflow", "warning", parameter="w|x", value=_EXTREME),
     Allowed("the same of new rows", "warning", r".*predict.*", "X", _EXTREME),
     Allowed("matplotlib says that it widens an axis of one value", "warning", r".*plotting.*", value=_EXTREME),
     Allowed("the scale of such features is what the strength follows", "nameless", r".*SingleIndex.*", "X", _EXTREME),
+    Allowed("without an excess no constant is enough, as documented", "infinite", r".*noise_constant.*"),
     Allowed("all claims are asked for", "slow", r".*claims.*"),
-    Allowed("all problems are asked for", "slow", r".*verify", "target", "None|empty.*"),
+    Allowed("all problems are asked for", "slow", r".*verify", "target", "None|empty.*|list of None"),
     Allowed("text names a file, which another call may have made", "nameless", r".*read_.*", "path", "text"),
 )  # fmt: skip
 

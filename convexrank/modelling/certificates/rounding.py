@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -21,6 +20,8 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold
 from convexrank.modelling.program import Program
 
 Array = np.ndarray
@@ -158,7 +159,7 @@ def _below(program: Program, largest: list[Array], place: int | None) -> tuple[f
                 factors = [_most(c) for c, _ in node.terms]
             case Dot():
                 factors = [_most(node.over.sums(np.abs(node.shares)))]
-            case LogSumExp() | Highest() | CumulativeLogSumExp():
+            case LogSumExp() | Highest() | CumulativeLogSumExp() | Threshold():
                 found, factors = found + pull * one, [1.0]
             case _:
                 continue

@@ -10,6 +10,7 @@ import numpy as np
 
 from convexrank import divergences
 from convexrank.data import check_interval, check_nonnegative, check_vector, read_array
+from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.problems.margin_retargeting._joint_cost import JointCost
 from convexrank.problems.retargeting._grade_blocks import Sizes
 
@@ -158,7 +159,12 @@ def check_bound(given: Any) -> tuple[float, float] | None:
     """
     if given is None:
         return None
-    return check_interval((None, given) if isinstance(given, numbers.Real) else given, "bound")
+    bound = check_interval((None, given) if isinstance(given, numbers.Real) else given, "bound")
+    if any(LARGEST_ENTRY < abs(end) < math.inf for end in bound):
+        raise ValueError(
+            f"bound is {given}, whose products overflow; expected ends of at most {LARGEST_ENTRY:g}, or None."
+        )
+    return bound
 
 
 def bounds_within(

@@ -50,7 +50,8 @@ class JaxoptLBFGS:
     """L-BFGS with data and iterations on the device (a GPU, if JAX has one).
 
     Each step of the loop runs a chunk of iterations on the device, so that transfers cost little. Compilation takes
-    seconds; for data that fit the host, ``newton`` and ``lbfgs`` start faster.
+    seconds; for data that fit the host, ``newton`` and ``lbfgs`` start faster. A chunk runs to its end, whatever
+    the time limit: one evaluation over 3·10⁷ pairs takes about a second.
 
     Parameters
     ----------

@@ -14,14 +14,17 @@ equation takes in the columns with :math:`w_j \ne 0`; it is an ascent direction 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import check_time
-from convexrank.backend.gram import times, transposed_times
+from convexrank.backend.design import Design
+from convexrank.backend.gram import squares_times, times, transposed_times
 from convexrank.core.score_model import Curvature, ScoreModel, without_products
 from convexrank.regularizers import Penalty
 from convexrank.solvers.working_sets._columns import ByColumns
@@ -39,6 +42,8 @@ _STEPS = 25
 _SHORTEST = 1e-6
 # Without l2: the part of the objective that a remaining l2 may have, and scores that have no limit.
 _NEGLIGIBLE, _ENDLESS = 1e-6, 1e4
+# Columns that are larger than most by more than this begin with a larger l2, which falls to this part of it.
+_LARGER, _LEAST_PART = 64.0, 1e-16
 # Below this share of the value an increase cannot be told from rounding.
 _ROUNDING = 1e-13
 
@@ -56,18 +61,70 @@ def minimum_of_dual(problem: ByColumns, penalty: Penalty) -> DualIterate | None:
     0 the path ends when the l2 that is left is a small part of the objective, or the scores are so large that there is
     no minimum.
     """
-    point = DualIterate.at(problem, replace(penalty, l2=1.0), np.zeros(problem.X.shape[0]))
+    larger = _sizes(problem.X)
+
+    def along(l2: float, part: float) -> Penalty:
+        given = replace(penalty, l2=l2)
+        more = None if larger is None else np.maximum(part * larger**2, 1.0)
+        return given if more is None or more.max() == 1.0 else _Curved.of(given, l2 * more)
+
+    point = DualIterate.at(problem, along(1.0, 1.0), np.zeros(problem.X.shape[0]))
     l2 = max(penalty.l2, float(np.abs(point.products).max()))
     while 0.0 < l2 < np.inf:
         last = l2 == penalty.l2
-        point = DualIterate.at(problem, replace(penalty, l2=l2), point.scores)
-        point = _solved(point, _PRECISE if last else _CLOSE)
+        point = DualIterate.at(problem, along(l2, 1.0), point.scores)
+        point = _solved(point, _PRECISE if last and larger is None else _CLOSE)
         if not point.is_closer_than(_CLOSE):
             return None
         if last or (penalty.l2 == 0.0 and point.ends_without_l2):
-            return point
+            break
         l2 = max(penalty.l2, _SHARE * l2)
-    return None
+    else:
+        return None
+    # the l2 of larger columns falls as far as rounding lets it
+    part = 1.0
+    while point.penalty != penalty and penalty.l2 > 0.0 and part > _LEAST_PART:
+        part *= _SHARE
+        found = _solved(DualIterate.at(problem, along(l2, part), point.scores), _PRECISE)
+        if not found.is_closer_than(_CLOSE):
+            break
+        point = found
+    return point
+
+
+def _sizes(X: Any) -> Array | None:
+    """How much larger each column is than most; None where none is, and for designs, whose entries are of one size."""
+    if isinstance(X, Design):
+        return None
+    sizes = np.sqrt(squares_times(X, None))
+    larger = np.maximum(sizes / (np.median(sizes) or 1.0), 1.0)
+    return larger if larger.max() > _LARGER else None
+
+
+@dataclass(frozen=True)
+class _Curved(Penalty):
+    """A penalty with an l2 for each weight, none below that of all."""
+
+    each: Array = field(kw_only=True)
+
+    @classmethod
+    def of(cls, penalty: Penalty, each: Array) -> _Curved:
+        """The same penalty with these."""
+        return cls(penalty.l2, penalty.l1, nonnegative=penalty.nonnegative, each=each)
+
+    @property
+    def curvatures(self) -> Array:
+        """The l2 of each weight, shape (d,)."""
+        return self.each
+
+    def value(self, w: Array) -> float:
+        """Evaluate at w."""
+        return 0.5 * float(self.each @ (w * w)) + self.l1 * float(np.abs(w).sum())
+
+    def conjugate(self, v: Array, radius: float = math.inf) -> tuple[float, Array]:
+        """Return the conjugate, and where it is attained."""
+        shrunk = self._shrunk(v, self.l1)
+        return 0.5 * float(shrunk @ (shrunk / self.each)), shrunk / self.each
 
 
 def _solved(point: DualIterate, enough: float) -> DualIterate:
@@ -185,7 +242,7 @@ class DualIterate:
             columns = self._dense(used)
             sums = columns.T @ shares
             system = (columns.T * curvature.diagonal) @ columns - (sums * curvature.rates) @ sums.T
-            system.flat[:: len(used) + 1] += l2
+            system.flat[:: len(used) + 1] += np.broadcast_to(self.penalty.curvatures, self.w.shape)[used]
             _, step, info = dposv(system, columns.T @ bent(rest))
             way = columns @ step - rest if info == 0 else np.full(len(rest), np.nan)
         else:
@@ -203,7 +260,10 @@ class DualIterate:
         products = np.zeros((len(self.scores), len(self.scores)))
         for start in range(0, len(used), _DENSE_COLUMNS):
             columns = self._dense(used[start : start + _DENSE_COLUMNS])
-            products += columns @ columns.T
+            bends = np.broadcast_to(self.penalty.curvatures, self.w.shape)[
+                used[start : start + _DENSE_COLUMNS]
+            ]
+            products += (columns * (self.penalty.l2 / bends)) @ columns.T
         return products
 
     def _dense(self, used: Array) -> Array:

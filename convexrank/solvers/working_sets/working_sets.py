@@ -153,8 +153,9 @@ class WorkingSets:
             view = _look(problem, penalty, found.w, found.products)
             gap, old = (problem.gap_estimate(at.w, at.value, at.gradient) for at in (view, before))
             if view.value < before.value or gap < old:
-                # without l2 what is left is a short way, which working sets go
-                return replace(memory, view=view, dual=_Dual(found if penalty.l2 > 0.0 else None))
+                # without l2, or with more than that of large columns, what is left is a short way for working sets
+                whole = penalty.l2 > 0.0 and found.penalty == penalty
+                return replace(memory, view=view, dual=_Dual(found if whole else None))
         return replace(memory, dual=_Dual(None))
 
     def _state(self, problem: Columnwise, memory: _Memory) -> State:

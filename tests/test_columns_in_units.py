@@ -1,0 +1,114 @@
+"""Columns that are much larger than others, beside an l1: steps in units of each column."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.problems._columns_in_units import ColumnsInUnits, PenaltyInUnits, units_of_columns
+from tests.tolerances import tolerance
+
+LARGE = [1e4, 1e8, 1e12]
+ELASTIC = {"l1": 1e-2, "l2": 1e-2}
+
+
+def wide(scale, n=30, d=100):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, d))
+    X[:, 0] *= scale
+    return X, np.arange(n) % 2
+
+
+def push_by_cvxpy(scale, p, l1, l2):
+    """The P-Norm Push in columns of one size, with the penalty that the weight of the large one has."""
+    X, y = wide(1.0)
+    units = np.ones(X.shape[1])
+    units[0] = 1.0 / scale
+    v = cp.Variable(X.shape[1])
+    risk = cp.log_sum_exp(-X[y == 1] @ v) + cp.log_sum_exp(p * X[y == 0] @ v) / p - np.log(15.0) * (1 + 1 / p)
+    penalty = l1 * units @ cp.abs(v) + 0.5 * l2 * cp.sum_squares(cp.multiply(units, v))
+    return float(cp.Problem(cp.Minimize(risk + penalty)).solve("CLARABEL"))
+
+
+@pytest.mark.parametrize("scale", [1.0, *LARGE])
+@pytest.mark.parametrize("solver", ["accelerated", "working-sets"])
+def test_wide_elastic_nets_with_a_large_column(scale, solver):
+    """With one unit for all columns the first takes its 100 000 steps at 1e4, and ends far from the minimum."""
+    X, y = wide(scale)
+    found = cr.problems.PNormPush(X, y, p=2, **ELASTIC).solve(solver, max_iter=20_000)
+    assert found.converged
+    assert found.value == pytest.approx(push_by_cvxpy(scale, 2, **ELASTIC), rel=tolerance("conic"))
+
+
+@pytest.mark.parametrize("penalties", [ELASTIC, {"l1": 0.1}], ids=str)
+@pytest.mark.parametrize("scale", LARGE)
+@pytest.mark.parametrize("name", ["ConvexRisk", "IRPush"])
+def test_a_large_column_takes_no_more_steps(name, scale, penalties):
+    X, y = wide(scale)
+    problem = getattr(cr.problems, name)(X, y, **penalties)
+    found, other = problem.solve("accelerated", max_iter=500), problem.solve("working-sets")
+    assert found.converged
+    assert abs(found.value - other.value) <= found.gap + other.gap
+
+
+@pytest.mark.parametrize("scale", LARGE)
+@pytest.mark.parametrize("name", ["RmaxPush", "RankSVM"])
+def test_cutting_planes_beside_a_large_column(name, scale):
+    (X, y), (plain, _) = wide(scale, 16, 40), wide(1e3, 16, 40)
+    found = getattr(cr.problems, name)(X, y, l1=0.1).solve("bundle", max_iter=200)
+    assert found.converged
+    # the larger the column, the less it costs to use it; at 1000 nothing to speak of is left
+    smaller = getattr(cr.problems, name)(plain, y, l1=0.1).solve("bundle")
+    assert -1e-3 * smaller.value <= found.value - smaller.value <= found.gap
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e12])
+def test_the_dual_of_a_small_l2_beside_a_large_column(scale):
+    """Scores of 1e5: with one l2 for all columns on the way to it, the way to the dual's solution ends."""
+    X, y = wide(scale)
+    problem = cr.problems.PNormPush(X, y, p=2, l1=1e-2, l2=1e-4)
+    found = problem.solve("working-sets", max_iter=30)
+    assert found.converged
+    assert found.value == pytest.approx(push_by_cvxpy(scale, 2, 1e-2, 1e-4), rel=tolerance("conic"))
+
+
+def test_a_penalty_in_units_is_that_of_the_weights():
+    rng = np.random.default_rng(0)
+    units = np.array([1e-3, 1.0, 0.25])
+    given = cr.regularizers.Penalty(l2=0.3, l1=0.1)
+    scaled = PenaltyInUnits(0.3, 0.1, units=units)
+    assert not scaled.is_round
+    for _ in range(20):
+        v, slope, error = rng.normal(size=3), rng.normal(size=3) * units, 1e-2 * rng.normal(size=3) * units
+        assert scaled.value(v) == pytest.approx(given.value(units * v), rel=tolerance("summation"))
+        supremum, where = scaled.conjugate(slope)
+        assert supremum == pytest.approx(slope @ where - scaled.value(where), abs=tolerance("summation"))
+        for other in rng.normal(size=(200, 3)) / units:
+            assert slope @ other - scaled.value(other) <= supremum + tolerance("summation")
+        # the proximal map of l1 against a search around it
+        near = scaled.prox(v, 0.7)
+        cost = scaled.strengths @ np.abs(near) + (near - v) @ (near - v) / 1.4
+        for other in near + 0.1 * rng.normal(size=(200, 3)):
+            assert scaled.strengths @ np.abs(other) + (other - v) @ (other - v) / 1.4 >= cost
+        bound = scaled.conjugate_error(float(np.linalg.norm(error)), where)
+        assert scaled.conjugate(slope + error)[0] <= supremum + bound + tolerance("summation")
+
+
+def test_the_problem_in_units_is_the_same_problem():
+    X, y = wide(1e6)
+    problem = cr.problems.PNormPush(X, y, p=2, **ELASTIC)
+    units = units_of_columns(problem)
+    assert units[0] == 2.0**-20
+    assert (units[1:] >= 0.5).all()
+    same, v = ColumnsInUnits(problem, units), 0.1 * np.random.default_rng(0).normal(size=100)
+    w = units * v
+    value, slope = same.smooth_value_and_gradient(v)
+    risk, tangent = same.risk_and_subgradient(v)
+    assert value + same.nonsmooth_value(v) == pytest.approx(problem.objective(w), rel=tolerance("summation"))
+    assert risk + same.penalty.value(v) == pytest.approx(problem.objective(w), rel=tolerance("summation"))
+    assert slope == pytest.approx(tangent + same.penalty.curvatures * v, rel=tolerance("summation"))
+    assert slope == pytest.approx(units * problem.smooth_value_and_gradient(w)[1])
+    assert same.strong_convexity == pytest.approx(problem.l2 * units.min() ** 2)
+    assert units_of_columns(cr.problems.PNormPush(*wide(1.0), p=2, **ELASTIC)) is None
