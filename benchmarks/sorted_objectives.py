@@ -27,7 +27,7 @@ def sorted_objectives(effort: int) -> Section:
     """Time each beside the P-Norm Push, in turns."""
     rows, targets = [], []
     for data in (0, 300_000, 1_000_000):
-        name = f"generated, {data:,} × 20".replace(",", " ") if data else data_name()
+        name = f"generated {data:,} × 20".replace(",", " ") if data else data_name()
         found = fresh("sorted_objectives:measured", rows=data, repeats=1 + effort).result
         base = min(found[_BASE]["seconds"])
         for what, one in found.items():
