@@ -18,11 +18,11 @@ from convexrank.modelling import (
 )
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.curvature.diagonal import curvature, has_columns
 from convexrank.modelling.curvature.products import hessian_product
 from convexrank.modelling.cvxpy_reading import cvxpy_model
 from convexrank.modelling.latex import latex
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
 from convexrank.problems._smoothed_weights import SmoothedRisks

@@ -9,8 +9,9 @@ import pytest
 
 import convexrank as cr
 from convexrank import metrics
-from convexrank.modelling import cumulative, cumulative_log_sum_exp, cvxpy_reading
+from convexrank.modelling import cumulative_log_sum_exp, cvxpy_reading
 from convexrank.modelling.groups import Groups
+from convexrank.modelling.levels import cumulative
 from convexrank.problems import ListMLE, ListNet
 from tests.tolerances import tolerance
 

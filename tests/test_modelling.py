@@ -14,14 +14,12 @@ from convexrank import losses
 from convexrank.modelling import balls as balls_reading
 from convexrank.modelling import (
     conjugate,
-    cumulative,
     functions,
     jax_reading,
     language,
     loops,
     recession,
     steps,
-    thresholds,
 )
 from convexrank.modelling.certificates import pair_blocks, reference, rounding
 from convexrank.modelling.curvature import products
@@ -30,6 +28,7 @@ from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
 from convexrank.modelling.expressions import Affine, Axis, Highest, LogSumExp, PairSums
 from convexrank.modelling.kernels import highest, pairs
 from convexrank.modelling.kernels.logistic import LogisticPairs
+from convexrank.modelling.levels import cumulative, thresholds
 from convexrank.modelling.smoothing import below, programs
 from tests.expression_readings import (
     compare_all,

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import CertificateError
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -28,9 +27,10 @@ from convexrank.modelling.expressions import (
 from convexrank.modelling.kernels.ball_arrays import as_objects, in_balls, lines
 from convexrank.modelling.kernels.ball_pairs import ball_pairs
 from convexrank.modelling.language import Language
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold, values_and_parts
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows
-from convexrank.modelling.thresholds import Threshold, values_and_parts
 
 Array = np.ndarray
 

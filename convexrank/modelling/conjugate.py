@@ -19,12 +19,6 @@ import numpy as np
 
 from convexrank.core.results import CertificateError
 from convexrank.modelling import recession
-from convexrank.modelling.cumulative import (
-    CumulativeLogSumExp,
-    dual_of_levels,
-    multipliers_of,
-    shares_of_levels,
-)
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -38,8 +32,14 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.language import Numpy
+from convexrank.modelling.levels.cumulative import (
+    CumulativeLogSumExp,
+    dual_of_levels,
+    multipliers_of,
+    shares_of_levels,
+)
+from convexrank.modelling.levels.thresholds import Threshold, dual_of_threshold, shares_of_threshold
 from convexrank.modelling.program import Program
-from convexrank.modelling.thresholds import Threshold, dual_of_threshold, shares_of_threshold
 
 Array = np.ndarray
 # A factor that keeps chosen parts in their range when they are rounded; a slope that no conjugate needs.

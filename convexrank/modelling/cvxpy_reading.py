@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.core.elementwise_checks import model_form, stated
-from convexrank.modelling.cumulative import CumulativeLogSumExp, values_and_shares
 from convexrank.modelling.expressions import (
     Axis,
     Elementwise,
@@ -23,10 +22,11 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.language import Language, read
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp, values_and_shares
+from convexrank.modelling.levels.thresholds import Threshold
+from convexrank.modelling.levels.thresholds import values_and_parts as threshold_at
 from convexrank.modelling.program import Program
 from convexrank.modelling.rules import is_nonnegative
-from convexrank.modelling.thresholds import Threshold
-from convexrank.modelling.thresholds import values_and_parts as threshold_at
 
 Array = np.ndarray
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -24,8 +23,9 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.functions import Function
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold
 from convexrank.modelling.program import Program
-from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.modelling import functions
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -29,7 +28,8 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.language import Language, read
-from convexrank.modelling.thresholds import Threshold
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold
 
 Array = np.ndarray
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -25,6 +24,7 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.functions import Function
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 
 Array = np.ndarray
 

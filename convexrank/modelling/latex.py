@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -20,7 +19,8 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
-from convexrank.modelling.thresholds import Threshold
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold
 
 _LETTERS = {"positive": ("i", "I"), "negative": ("k", "K"), "rows": ("r", "n"), "pairs": ("i", "I")}
 

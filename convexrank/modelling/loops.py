@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -19,7 +18,8 @@ from convexrank.modelling.expressions import (
     Reduction,
     Scores,
 )
-from convexrank.modelling.thresholds import Threshold
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold
 
 
 def plain_risk(root: Node, scores: list[float]) -> float:

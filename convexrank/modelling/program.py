@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Differences,
@@ -24,9 +23,10 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.kernels.pairs import is_running
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold
 from convexrank.modelling.rules import check_convex
 from convexrank.modelling.steps import Step, bound
-from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -27,9 +26,10 @@ from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.layout import highest_partner
 from convexrank.modelling.kernels.plain import DistancePowers
 from convexrank.modelling.language import Numpy
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold, values_and_parts
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows, highest_shares, highest_values
-from convexrank.modelling.thresholds import Threshold, values_and_parts
 
 Array = np.ndarray
 

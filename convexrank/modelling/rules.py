@@ -15,7 +15,6 @@ import numpy as np
 from convexrank.data import check_spectrum, shown
 from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.modelling import functions
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -30,7 +29,8 @@ from convexrank.modelling.expressions import (
     is_affine,
 )
 from convexrank.modelling.functions import Function
-from convexrank.modelling.thresholds import Threshold
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold
 
 Array = np.ndarray
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.modelling.cumulative import CumulativeLogSumExp, pulls, values_and_shares
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -21,7 +20,8 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
 from convexrank.modelling.kernels.pairs import pair_kernel
-from convexrank.modelling.thresholds import Threshold, values_and_parts
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp, pulls, values_and_shares
+from convexrank.modelling.levels.thresholds import Threshold, values_and_parts
 
 Array = np.ndarray
 

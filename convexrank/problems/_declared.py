@@ -114,11 +114,16 @@ class Declared(LinearScores):
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
-        """As for every problem, with products of second derivatives, and Coordinates for log-sum-exps without l1."""
+        """As for every problem, with what the expression adds."""
         names = super().capabilities
+        if "Smoothable" in names and self._merges_rows:
+            names |= {"Mergeable"}
         if "Smooth" in names and self._form.bends and not isinstance(self.X, Chunks):
             names |= {"HessianProducts"}
         return names | {"Coordinates"} if "JaxObjective" in names and self.log_sum_exps is not None else names
+
+    # whether kinks of very many rows are solved with some of them merged
+    _merges_rows = False
 
     # --- value and derivatives ------------------------------------------------------------------------------------
 

@@ -210,12 +210,9 @@ class Formulation(Declared):
 
     # --- rows that stand together ---------------------------------------------------------------------------------
 
-    @cached_property
-    def capabilities(self) -> frozenset[str]:
-        """As for every declared problem, with Mergeable for kinks of very many rows."""
-        names = super().capabilities
-        many = self.rows >= max(_MANY, _MANY_PER_COLUMN * self.dimension) and self._queries is None
-        return names | {"Mergeable"} if many and "Smoothable" in names else names
+    @property
+    def _merges_rows(self) -> bool:
+        return self.rows >= max(_MANY, _MANY_PER_COLUMN * self.dimension) and self._queries is None
 
     def first_rows(self) -> Self:
         """Return the problem of some rows, which tells about where the minimiser is."""

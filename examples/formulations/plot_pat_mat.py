@@ -9,8 +9,9 @@ hand: at most the share τ of the negatives is above it.
 # %%
 # The threshold and the quantile
 # ------------------------------
-# Scores of 200 negatives. The threshold is never below the quantile. The scale β has a best value: for small ones the
-# threshold is far above, for large ones it goes to the highest score, because losses of scores above it grow with β.
+# Scores of 200 negatives. With a surrogate of at least 1 from 0 on, the threshold is never below the quantile. The
+# scale β has a best value: for small ones the threshold is far above, for large ones it goes to the highest score,
+# because losses of scores above it grow with β.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -20,18 +21,17 @@ from convexrank.plotting.style import styles
 rng = np.random.default_rng(0)
 scores, labels = np.r_[np.zeros(1), rng.normal(size=200)][:, None], np.arange(201) == 0
 betas = np.geomspace(0.3, 100.0, 25)
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
 surrogates = {"squared hinge": "squared_hinge", "exponential": "exponential", "logistic": "logistic"}
-for name, style in styles(surrogates).items():
-    levels = [
-        cr.problems.PatMat(scores, labels, 0.1, surrogate=surrogates[name], beta=beta).threshold([1.0])[0]
-        for beta in betas
-    ]
-    left.plot(betas, levels, label=name, **style)
+levels = {}
+for name, surrogate in surrogates.items():
+    problems = [cr.problems.PatMat(scores, labels, 0.1, surrogate=surrogate, beta=beta) for beta in betas]
+    levels[name] = [problem.threshold([1.0])[0] for problem in problems]
 quantile = np.sort(scores[1:, 0])[-20]
-left.axhline(quantile, color="#999999", linewidth=1.0)
-left.text(100.0, quantile - 0.25, "10 % quantile", ha="right", color="#555555")
-left.set(xscale="log", xlabel="scale β", ylabel="threshold for τ = 0.1", ylim=(0.9, 8.0))
+for name, found in levels.items():
+    nearest = int(np.argmin(found))
+    print(
+        f"{name:<14} nearest at beta = {betas[nearest]:.1f}: {found[nearest]:.2f}, the quantile is {quantile:.2f}"
+    )
 
 # %%
 # On the screening data
@@ -51,6 +51,12 @@ for tau in taus:
     print(f"tau {tau:4.2f}: gap {solution.gap:.0e}, above t {rates[-1][0]:.4f} of the negatives, {rates[-1][1]:.3f} "
           "of the positives")  # fmt: skip
 fpr, tpr = np.array(rates).T
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
+for name, style in styles(levels).items():
+    left.plot(betas, levels[name], label=name, **style)
+left.axhline(quantile, color="#999999", linewidth=1.0)
+left.text(100.0, quantile - 0.25, "10 % quantile", ha="right", color="#555555")
+left.set(xscale="log", xlabel="scale β", ylabel="threshold for τ = 0.1", ylim=(0.9, 8.0))
 right.plot(taus, tpr, "o-", color="#0072b2", label="positives above t")
 right.plot(taus, fpr, "s--", color="#d55e00", label="negatives above t")
 right.plot(taus, taus, ":", color="#999999", label="τ")

@@ -25,12 +25,6 @@ line = {
     "RankDiscount": cr.problems.RankDiscount(x, y),
     "IRPush": cr.problems.IRPush(x, y),
 }
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
-for name, style in styles(line).items():
-    left.plot(scales, [line[name].objective([t]) for t in scales], label=name, **style)
-left.axhline(np.log(4.0), color="#999999", linewidth=1.0)
-left.text(6.0, np.log(4.0) - 0.12, "log(1 + I)", ha="right", color="#555555")
-left.set(xlabel="scale t of the scores", ylabel="risk", ylim=(0.0, None))
 best = scales[np.argmin([line["RankDiscount"].objective([t]) for t in scales])]
 print(
     f"RankDiscount is least at t = {best:.2f}; IRPush falls up to t = 6: {line['IRPush'].objective([6.0]):.4f}"
@@ -49,6 +43,12 @@ problems = {
     "ListNet, uniform": cr.problems.ListNet(X, y, target="linear", l2=1e-3),
 }
 shown = 2 * int(y.sum())
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0), layout="constrained")
+for name, style in styles(line).items():
+    left.plot(scales, [line[name].objective([t]) for t in scales], label=name, **style)
+left.axhline(np.log(4.0), color="#999999", linewidth=1.0)
+left.text(6.0, np.log(4.0) - 0.12, "log(1 + I)", ha="right", color="#555555")
+left.set(xlabel="scale t of the scores", ylabel="risk", ylim=(0.0, None))
 for name, style in styles(problems).items():
     solution = problems[name].solve()
     scores = X @ solution.x

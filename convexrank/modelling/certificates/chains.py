@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.modelling.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 
 Array = np.ndarray
 _TINY = float(np.finfo(np.float64).tiny)

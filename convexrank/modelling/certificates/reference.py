@@ -20,7 +20,6 @@ from convexrank.modelling.certificates.chains import of_chain
 from convexrank.modelling.certificates.pair_blocks import blocks
 from convexrank.modelling.certificates.rounding import Sizes, summed
 from convexrank.modelling.conjugate import has_conjugate
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Axis,
@@ -35,8 +34,9 @@ from convexrank.modelling.expressions import (
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
 from convexrank.modelling.language import Numpy
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold
 from convexrank.modelling.program import Program
-from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 # The multipliers of the arguments, what the conjugate of the node costs, and how far outside its range they are.

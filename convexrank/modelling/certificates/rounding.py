@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -21,8 +20,9 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold
 from convexrank.modelling.program import Program
-from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.score_model import Curvature, ScoreProducts
-from convexrank.modelling.cumulative import CumulativeLogSumExp, pulls
 from convexrank.modelling.curvature.columns import Columns
 from convexrank.modelling.curvature.products import State, bend_of, gradient_moved
 from convexrank.modelling.expressions import (
@@ -27,8 +26,9 @@ from convexrank.modelling.expressions import (
     PairSums,
     is_affine,
 )
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp, pulls
+from convexrank.modelling.levels.thresholds import Threshold, bend_of_threshold
 from convexrank.modelling.program import Program
-from convexrank.modelling.thresholds import Threshold, bend_of_threshold
 
 Array = np.ndarray
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.deadline import check_time
-from convexrank.modelling import cumulative
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
     Dot,
@@ -21,8 +19,10 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.kernels.highest import partial_shares
+from convexrank.modelling.levels import cumulative
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold, curved
 from convexrank.modelling.program import Program
-from convexrank.modelling.thresholds import Threshold, curved
 
 Array = np.ndarray
 #: Values, memories and adjoints of all nodes.

@@ -10,13 +10,13 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.modelling.balls import Balls, as_objects, in_balls
 from convexrank.modelling.conjugate import conjugate, feasible, multipliers, resting, sizes
-from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.cvxpy_reading import Cvxpy
 from convexrank.modelling.expressions import Affine, Axis, Dot, Highest, LogSumExp, PairSums, Scores
 from convexrank.modelling.language import Numpy
+from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.levels.thresholds import Threshold
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
-from convexrank.modelling.thresholds import Threshold
 from convexrank.problems.duals._many_pairs import refuse_many_pairs
 
 Array = np.ndarray

@@ -88,6 +88,10 @@ class LearnedDivergence(PublishedField):
         the interval has no effect, because the link stays in the range of the targets. With ``smooth`` the marginal
         clips the link at the bounds: φ is l-smooth inside the interval, and infinite outside. The published field adds
         the bounds to its projection instead (section 4.2.4), and is undefined if the scores spread too far for both.
+    power : float
+        The exponent γ ≥ 2 of a uniformly convex class, with ``strong`` alone: all φ with
+        :math:`\varphi - \tfrac s\gamma|x|^\gamma` convex, (4.6). The link is Hölder continuous with exponent 1/(γ − 1),
+        (4.7). The target 0 is then a special one: a constant that is added to all targets changes the risk.
 
     Raises
     ------
