@@ -32,9 +32,11 @@ from report import Section, Table, environment, plain, restructured, summary
 from retargeting import retargeting
 from scale import scale
 from sizes import sizes
+from sorted_objectives import sorted_objectives
 from startup import startup
 from text import text
 from top import top
+from top_alone import top_alone
 from trees import trees
 from wide import wide
 
@@ -45,7 +47,9 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "exact": exact,
     "boosting": boosting,
     "top": top,
+    "top_alone": top_alone,
     "kinks": kinks,
+    "sorted": sorted_objectives,
     "wide": wide,
     "text": text,
     "trees": trees,
@@ -68,12 +72,14 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
 _OWN_FILES = {
     "accuracy": "accuracy_results.inc",
     "growth": "growth_results.inc",
+    "sorted": "sorted_results.inc",
     "trees": "trees_results.inc",
     "scale": "scale_results.inc",
     "retargeting": "retargeting_results.inc",
     "bounds": "bounds_results.inc",
     "coverage": "inference_results.inc",
     "promises": "promises_results.inc",
+    "top": "top_results.inc",
 }
 _SHARED_FILE = "benchmarks_results.inc"
 

@@ -164,6 +164,16 @@ class Expressions:
         grades = self.f.grades if same and self.draw.random() < 0.5 else np.array(levels, dtype=float)
         return rules.cumulative_log_sum_exp(rows, grades, weights)
 
+    def threshold(self, depth: int) -> Node:
+        """The threshold of a target, by a function that reaches 0 and by ones that do not."""
+        draw, rows, weights = self.draw, self.convex_rows(depth - 1), None
+        if draw.random() < 0.5:
+            weights = np.array([draw.choice([0.1, 0.5, 1.0, 2.0]) for _ in rows.axis.rows])
+        some = functions.softplus, functions.squared_hinge, functions.exp, functions.smooth_hinge(0.5)
+        return rules.threshold(
+            rows, draw.choice(some), draw.choice([0.05, 0.5, 2.0]), draw.choice([0.5, 1.0, 3.0]), weights
+        )
+
     def highest(self, rows: Node) -> Node:
         """A mean of the highest by count or share, or several of them; rows count by their own or other weights."""
         draw, weights = self.draw, None
@@ -178,7 +188,9 @@ class Expressions:
         return rules.spectral_sum(rows, steps, weights)
 
     def level(self, depth: int) -> Node:
-        draw, kind = self.draw, self.draw.randrange(9)
+        draw, kind = self.draw, self.draw.randrange(10)
+        if kind == 9:
+            return self.threshold(depth)
         if depth > 0 and kind == 0:
             return self.level(depth - 1) * self.factors(self.f.count, 0.0) + self.level(depth - 1)
         if depth > 0 and kind == 1:

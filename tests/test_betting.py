@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from convexrank.inference import betting
+from convexrank.inference.finite_sample import betting
 from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")

@@ -119,3 +119,12 @@ def test_one_feature_is_enough():
         600,
         2,
     )
+
+
+def test_scores_beyond_floats_are_at_the_ends():
+    X, y = draw()
+    model = BandCalibratedClassifier(PushRanker(), held_out=0.5).fit(X, y)
+    far = np.array([[-1.0, 0.0], [1.0, 0.0]])
+    model.estimator_.coef_ = np.array([np.inf, 1.0])
+    ends = model.calibration_.interval([-np.finfo(float).max, np.finfo(float).max])
+    np.testing.assert_array_equal(model.predict_interval(far), ends)

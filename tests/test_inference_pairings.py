@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from convexrank import inference
-from convexrank.inference import pairings
+from convexrank.inference.finite_sample import pairings
 from tests.tolerances import tolerance
 
 SUMMATION, DELTA = tolerance("summation"), 0.1

@@ -21,6 +21,7 @@ from convexrank.modelling import (
     loops,
     recession,
     steps,
+    thresholds,
 )
 from convexrank.modelling.certificates import pair_blocks, reference, rounding
 from convexrank.modelling.curvature import products
@@ -336,6 +337,30 @@ BUGS = {
     ),
     "levels far out are the lowest": of_member(
         cumulative.CumulativeLogSumExp, "highest", lambda old: lambda self, x: -old(self, -x)
+    ),
+    "a threshold of half the target": of_member(
+        steps, "values_and_parts", lambda old: lambda node, x: old(replace(node, target=0.5 * node.target), x)
+    ),
+    "thresholds in the model without their scale": of_member(
+        Cvxpy, "threshold", lambda old: lambda self, x, node: old(self, x, replace(node, scale=1.0))
+    ),
+    "certificates' thresholds unweighted": of_member(
+        reference,
+        "_of_threshold",
+        lambda old: lambda node: old(replace(node, exact_weights=np.ones_like(node.exact_weights))),
+    ),
+    "the target forgotten in the conjugate": of_member(
+        conjugate,
+        "dual_of_threshold",
+        lambda old: lambda node, m, u, v: old(replace(node, target=0.0 * node.target), m, u, v),
+    ),
+    "thresholds in balls of another scale": of_member(
+        balls_reading, "_threshold", lambda old: lambda node, x: old(replace(node, scale=2.0 * node.scale), x)
+    ),
+    "a threshold's rank-one part forgotten": of_member(
+        thresholds,
+        "bend_of_threshold",
+        lambda old: lambda node, memory: (old(node, memory)[0], 0.0 * old(node, memory)[1]),
     ),
     "weights dropped in the model": of_member(
         Cvxpy,

@@ -224,6 +224,23 @@ def test_promises_hold_on_new_rows(option):
         assert stats.binom.cdf(failed, 300, 0.1) > 0.01
 
 
+def test_a_change_of_the_classes_shares_moves_only_a_precision():
+    """What is promised of one class does not depend on the other's rows; a precision falls when positives get rarer."""
+    y, s = sample(2000, 6)
+    half = np.random.default_rng(7).random(2000) < 0.5
+    for promise, label in (({"max_fpr": 0.1}, 0), ({"min_recall": 0.5}, 1)):
+        kept = (y == label) | half
+        before, after = (
+            inference.threshold(*part, **promise).threshold for part in ((y, s), (y[kept], s[kept]))
+        )
+        # between two scores of the class a threshold may be anywhere
+        np.testing.assert_array_equal(s[y == label] > before, s[y == label] > after)
+    above = s > inference.threshold(y, s, min_precision=0.7).threshold
+    assert (
+        y[above].mean() > 0.7 > y[above & ((y == 0) | (np.random.default_rng(8).random(2000) < 0.1))].mean()
+    )
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 Y, S = sample(100, 5)

@@ -405,3 +405,25 @@ def test_what_pairs_prove_by_a_sort_is_what_they_prove_one_by_one(loss, weighted
     assert off(value, truth) < SUMS
     assert off(slopes, expected) < SUMS
     assert value <= problem.reference_value(scores) + SUMS
+
+
+@pytest.mark.parametrize("sparsely", [False, True])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_the_hessian_of_the_highest_sums_by_rows_and_pairs_is_that_of_its_products(
+    loss, sparsely, monkeypatch
+):
+    X, y = binary(3, 200)
+    # all pairs and all rows; in use some of them
+    for name, value in {"_VERY_MANY": 0, "_PAIRS_PER_ROW": 10**6, "_PAIRS_PER_UNKNOWN": 10**6}.items():
+        monkeypatch.setattr(_smoothed_weights, name, value)
+    weights = np.random.default_rng(0).integers(0, 3, size=200).astype(float)
+    problem = cr.problems.PartialAUC(
+        sparse.csr_array(X) if sparsely else X, y, 0.3, loss, l2=0.1, sample_weight=weights
+    )
+    assert problem._smoothed_risks.tops
+    for width in (0.1, 3.0, 30.0):
+        found = problem.smoothed(np.random.default_rng(1).normal(size=X.shape[1]), width)
+        truth = np.stack([found.product()(one) for one in np.eye(X.shape[1])])
+        assert off(found.matrix(), truth, 1.0 + 1.0 / width) < SUMS
+    monkeypatch.setattr(_smoothed_weights, "_VERY_MANY", problem.program.pair_count + 1)
+    assert problem.changed(l2=0.2)._smoothed_risks.tops is None

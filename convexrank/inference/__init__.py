@@ -22,7 +22,8 @@ DKW is the bound of Dvoretzky, Kiefer and Wolfowitz for a whole distribution fun
 ``method="exact"`` holds for every sample size and every distribution of independent rows: the probability that the
 interval contains the true value is at least the level. ``method="asymptotic"`` is much narrower, and its probability
 tends to the level as the sample grows; the guide "Intervals and comparisons" lists sufficient sizes. `compare` compares
-two or more rankers on the same rows, `sample_size` returns the sample size for an interval of a given width.
+two or more rankers on the same rows, `monitor` has intervals for a measure that is looked at every day, `sample_size`
+returns the sample size for an interval of a given width.
 `threshold` returns a threshold that keeps a promise on new rows, `top_hits` how many of the first new rows are positive
 at the least, and `list_length` a length of lists for new queries. All functions cost O(n log n).
 
@@ -41,6 +42,7 @@ from convexrank.inference.graded_intervals import (
     ranking_risk_interval,
 )
 from convexrank.inference.list_intervals import auc_interval, partial_auc_interval, push_risk_interval
+from convexrank.inference.monitoring import Monitoring, monitor
 from convexrank.inference.planning import sample_size
 from convexrank.inference.promises.by_query import ListLength, Lists, list_length
 from convexrank.inference.promises.new_list import TopHits, top_hits
@@ -55,6 +57,7 @@ __all__ = [
     "Interval",
     "ListLength",
     "Lists",
+    "Monitoring",
     "SampleSize",
     "Threshold",
     "TopHits",
@@ -64,6 +67,7 @@ __all__ = [
     "list_length",
     "m_ary_risk_interval",
     "map_interval",
+    "monitor",
     "ndcg_interval",
     "partial_auc_interval",
     "precision_at_interval",

@@ -9,8 +9,8 @@ import numpy as np
 
 from convexrank.data import check_same_index, check_vector
 from convexrank.data.groups import QueryGroups, as_groups
-from convexrank.inference.betting import mean_bounds
 from convexrank.inference.concentration import mean_lower, mean_upper
+from convexrank.inference.finite_sample.betting import mean_bounds
 from convexrank.inference.rows import Guide, Rows, cluster_numbers
 from convexrank.metrics.conventions import Convention
 from convexrank.metrics.risk import row_losses
@@ -148,6 +148,14 @@ class _OverQueries:
 
     convention: Convention
 
+    def per_query(self, y: Array, s: Array, qid: Any) -> Array:
+        """Return the value of each query; NaN for those that do not count."""
+        raise NotImplementedError
+
+    def values(self, y: Array, s: Array, qid: Any, name: str) -> Array:
+        """Return the value of each query that counts."""
+        return _of_counting(self.per_query(y, check_vector(s, len(y), name), qid))
+
     def shown(self, value: float) -> float:
         """Return the value as it is."""
         return value
@@ -209,10 +217,9 @@ class NDCG(_OverQueries):
         del groups
         return _read_queries(self, y, s, self.qid)
 
-    def values(self, y: Array, s: Array, qid: Any, name: str) -> Array:
-        """Return the value of each query that counts."""
-        s = check_vector(s, len(y), name)
-        return _of_counting(self.convention.ndcg(y, s, qid, self.k, per_query=True))
+    def per_query(self, y: Array, s: Array, qid: Any) -> Array:
+        """Return the value of each query."""
+        return self.convention.ndcg(y, s, qid, self.k, per_query=True)
 
 
 @dataclass(frozen=True)
@@ -230,8 +237,6 @@ class MeanAveragePrecision(_OverQueries):
         del groups
         return _read_queries(self, y, s, self.qid)
 
-    def values(self, y: Array, s: Array, qid: Any, name: str) -> Array:
-        """Return the value of each query that counts."""
-        s = check_vector(s, len(y), name)
-        found = self.convention.mean_average_precision(y, s, qid, threshold=self.threshold, per_query=True)
-        return _of_counting(found)
+    def per_query(self, y: Array, s: Array, qid: Any) -> Array:
+        """Return the value of each query."""
+        return self.convention.mean_average_precision(y, s, qid, threshold=self.threshold, per_query=True)

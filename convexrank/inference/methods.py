@@ -11,8 +11,8 @@ from scipy.special import expit, logit, stdtr, stdtrit
 
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_choice
-from convexrank.inference.betting import two_sided
 from convexrank.inference.concentration import binary_divergence, mean_lower, mean_upper
+from convexrank.inference.finite_sample.betting import two_sided
 from convexrank.inference.rows import Guide, Rows
 
 # Shares that differ by less are equal, but for rounding.

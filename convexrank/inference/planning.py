@@ -11,10 +11,10 @@ import numpy as np
 
 from convexrank.data import check_at_least, check_choice, check_positive, check_probability
 from convexrank.inference.arguments import How
-from convexrank.inference.betting import lower_mean, mean_bounds
 from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
+from convexrank.inference.finite_sample.betting import lower_mean, mean_bounds
+from convexrank.inference.finite_sample.pairings import auc_bounds
 from convexrank.inference.methods import Plan, method_named, student_interval
-from convexrank.inference.pairings import auc_bounds
 from convexrank.inference.results import SampleSize
 from convexrank.inference.two_classes import error_split
 from convexrank.metrics.names import parsed

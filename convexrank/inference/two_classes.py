@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.inference.betting import lower_mean
 from convexrank.inference.concentration import uniform_ends
-from convexrank.inference.pairings import auc_bounds
+from convexrank.inference.finite_sample.betting import lower_mean
+from convexrank.inference.finite_sample.pairings import auc_bounds
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 
 Array = np.ndarray

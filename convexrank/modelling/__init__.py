@@ -26,6 +26,7 @@ from convexrank.modelling.rules import (
     spectral_sum,
     square,
     squared_hinge,
+    threshold,
     total,
     total_loss,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "spectral_sum",
     "square",
     "squared_hinge",
+    "threshold",
     "total",
     "total_loss",
 ]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.results import CertificateError
 from convexrank.modelling.cumulative import CumulativeLogSumExp
 from convexrank.modelling.expressions import (
     Affine,
@@ -29,8 +30,14 @@ from convexrank.modelling.kernels.ball_pairs import ball_pairs
 from convexrank.modelling.language import Language
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows
+from convexrank.modelling.thresholds import Threshold, values_and_parts
 
 Array = np.ndarray
+
+# Steps of Newton's method that make a float's root one of hundreds of digits; how thin an enclosure is tried first.
+_ROOT, _THIN = 4, 2.0**-100
+# How often an enclosure is doubled.
+_DOUBLINGS = 200
 
 
 class Balls(Language):
@@ -131,6 +138,8 @@ def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
             return _chain(node, x[0])
         case Highest():
             return _highest(node, x[0])
+        case Threshold():
+            return _threshold(node, x[0])
         case Elementwise():
             value, slope, slack = lines(node.function, x[0])
             return value, slope, slack
@@ -162,6 +171,40 @@ def _chain(node: CumulativeLogSumExp, x: Array) -> tuple[Array, Any, int]:
         sums[level] = sums[level] + below[level]
     values = as_objects(ball.log() for ball in sums)[node.level]
     return values, (terms / sums[node.level], below / sums), 0
+
+
+def _threshold(node: Threshold, x: Array) -> tuple[Array, Array, Array]:
+    """The threshold between two numbers of which it is above and below; a minorant by the conjugate."""
+    m, axis, perspective = Balls(), node.over, node.function.perspective
+    b, target, shares = m.number(node.scale), m.number(node.target), m.shares(node)
+
+    def excess(t: Array) -> tuple[Array, Array]:
+        value, slope, _ = lines(node.function, b * (x - axis.spread(t)))
+        return axis.sums(shares * value) - target, shares * slope
+
+    t = in_balls(values_and_parts(node, x.astype(float))[0])
+    for _ in range(_ROOT):
+        value, pulls = excess(t)
+        t = as_objects(one.mid() for one in t + value / (b * axis.sums(pulls)))
+    value, pulls = excess(t)
+    whole = axis.sums(pulls)
+    step = as_objects(
+        2 * abs(one) + abs(near) * _THIN for one, near in zip(value / (b * whole), t, strict=True)
+    )
+    reach = as_objects(one.abs_upper() for one in step)
+    for _ in range(_DOUBLINGS):
+        below, above = excess(t - reach)[0], excess(t + reach)[0]
+        if all(one >= 0 for one in below) and all(one <= 0 for one in above):
+            break
+        reach = as_objects((2 * one + _THIN).abs_upper() for one in reach)
+    else:
+        raise CertificateError(f"{node} was not enclosed at this precision.")
+    found = as_objects((one - r).union(one + r) for one, r in zip(t, reach, strict=True))
+    parts, multiplier = pulls / axis.spread(whole), 1 / (b * whole)
+    if perspective is None:
+        raise TypeError(f"{node.function.name} has no conjugate.")
+    cost = axis.sums(perspective(m, parts / b, shares * axis.spread(multiplier))) + target * multiplier
+    return found, parts, found - axis.sums(parts * x) + cost
 
 
 def _highest(node: Highest, x: Array) -> tuple[Array, Array, Array]:

@@ -39,6 +39,7 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
+from convexrank.modelling.thresholds import Threshold, dual_of_threshold, shares_of_threshold
 
 Array = np.ndarray
 # A factor that keeps chosen parts in their range when they are rounded; a slope that no conjugate needs.
@@ -54,7 +55,7 @@ def has_conjugate(program: Program) -> bool:
     return all(
         node.function.perspective is not None
         for node in program.nodes
-        if isinstance(node, Elementwise | PairSums)
+        if isinstance(node, Elementwise | PairSums | Threshold)
     )
 
 
@@ -70,8 +71,13 @@ def sizes(program: Program) -> dict[int, int]:
         if is_curved(node):
             axis = node.args[0].axis
             rows = program.count if axis is None else len(axis.rows)
-            passed = len(node.passing) if isinstance(node, CumulativeLogSumExp) else 0
-            found[k] = node.pair_count if isinstance(node, PairSums) else rows + passed
+            match node:
+                case PairSums():
+                    found[k] = node.pair_count
+                case CumulativeLogSumExp():
+                    found[k] = rows + len(node.passing)
+                case _:
+                    found[k] = rows + (program.count if isinstance(node, Threshold) else 0)
     return found
 
 
@@ -94,6 +100,8 @@ def pulled(program: Program, k: int, memory: Any, u: Array) -> Array:
     node = program.nodes[k]
     if isinstance(node, CumulativeLogSumExp):
         return multipliers_of(node, memory, u)
+    if isinstance(node, Threshold):
+        return np.append(memory[0] * node.over.spread(u), memory[1] * u)
     return program.steps[k].down(memory, u)[0]
 
 
@@ -158,6 +166,8 @@ def dual_of(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
             return m.total(m.rel_entr(v, m.times(m.shares(node), m.spread(u, node.over)))), (v,)
         case CumulativeLogSumExp():
             return dual_of_levels(node, m, u, v)
+        case Threshold():
+            return dual_of_threshold(node, m, u, v)
         case Highest():
             _sums_to(m, v, u, node.over)
             if not isinstance(node, Maximum):
@@ -230,6 +240,8 @@ def shares_of(node: Node, m: Any, v: Array, u: Any) -> Any:
         return parts / axis.spread(axis.sums(parts)) * m.spread(u, axis)
     if isinstance(node, CumulativeLogSumExp):
         return shares_of_levels(node, m, v, u)
+    if isinstance(node, Threshold):
+        return shares_of_threshold(node, m, v, u)
     function, each = node.function, u  # type: ignore[attr-defined]  # elementwise, or a sum over pairs
     if isinstance(node, PairSums):
         each = m.times(node.weights[node.pairs[0]], m.take(u, node.pairs[1]))

@@ -25,6 +25,8 @@ from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.language import Language, read
 from convexrank.modelling.program import Program
 from convexrank.modelling.rules import is_nonnegative
+from convexrank.modelling.thresholds import Threshold
+from convexrank.modelling.thresholds import values_and_parts as threshold_at
 
 Array = np.ndarray
 
@@ -148,6 +150,16 @@ class Cvxpy(Language):
         pairs = zip(starts.tolist(), ends[1:].tolist(), strict=True)
         levels = self.cp.hstack([self.cp.log_sum_exp(exponents[start:end]) for start, end in pairs])
         return levels[node.level]
+
+    def threshold(self, x: Any, node: Threshold) -> Any:
+        """Return the least t for which the mean of ψ(b(x − t)) is at most τ: a variable, which nothing falls with."""
+        axis = node.over
+        t = self.cp.Variable(axis.count)
+        above = node.function.read(self, node.scale * (x - self.spread(t, axis)))
+        # in units of the target: how far solvers violate it moves t by that over the slope
+        self.limits.append(self.sums(self.times(node.shares / node.target, above), axis) <= 1.0)
+        t.value = threshold_at(node, np.zeros(len(axis.rows)) if x.value is None else x.value)[0]
+        return t
 
     def highest(self, x: Any, node: Highest) -> Any:
         """Return the mean of the highest entries of each query: with weights the least t + Σ a (x − t)₊ / m."""

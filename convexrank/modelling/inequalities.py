@@ -25,6 +25,7 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.functions import Function
 from convexrank.modelling.program import Program
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 
@@ -98,7 +99,7 @@ class _System:
 
     def never_positive(self, node: Node) -> None:
         """Ask for slopes of at most 0, of each entry."""
-        if isinstance(node, LogSumExp | Maximum | CumulativeLogSumExp):
+        if isinstance(node, LogSumExp | Maximum | Threshold | CumulativeLogSumExp):
             self.never_positive(node.x)
         elif not _is_definite(node):
             self.at_least_zero(-self.slope(node))
@@ -145,7 +146,7 @@ class _System:
                 return self._sum(node, x)
             case Dot():
                 return _summed(node.over.query, node.over.count, node.shares) @ x[0]
-            case LogSumExp() | Maximum():
+            case LogSumExp() | Maximum() | Threshold():
                 return self._highest(node, x[0])
             case CumulativeLogSumExp():
                 return self._up_to_levels(node, x[0])
@@ -172,7 +173,7 @@ class _System:
             found = one if found is None else self.padded(found) + self.padded(one)
         return found
 
-    def _highest(self, node: LogSumExp | Maximum, x: Any) -> Any:
+    def _highest(self, node: LogSumExp | Maximum | Threshold, x: Any) -> Any:
         level = self.fresh(node.over.count)
         self.at_least_zero(self.minus(_picked(node.over.query, node.over.count) @ level, x))
         return level

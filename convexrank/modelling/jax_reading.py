@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,11 +29,14 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.language import Language, read
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 
 # Pairs that are listed, and pairs held at once where they are not.
 _LISTED, _BLOCK = 1 << 18, 1 << 18
+# Halvings of the width within which a threshold is looked for.
+_HALVINGS = 90
 _STATIC = {"name", "count", "mean", "function", "is_padded"}
 
 
@@ -102,6 +105,25 @@ class _Chain(Node):
     def axis(self) -> Axis | None:  # type: ignore[override]
         """The rows of the entries."""
         return self.x.axis
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Root(Node):
+    """A threshold, and how far it is below the largest entry, at most and at least."""
+
+    x: Node
+    function: Any
+    weights: Array
+    over: Axis
+    scale: Array
+    target: Array
+    ends: tuple[Array, Array]
+    axis: ClassVar[Axis | None] = None
+
+    @property
+    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
+        """What is compared."""
+        return (self.x,)
 
 
 def _chain(node: CumulativeLogSumExp, x: Node) -> _Chain:
@@ -192,6 +214,11 @@ def padded(root: Node) -> Node:
                 found = type(node)(parts[0], rows_of(node.shares, node.over, 0.0), False)
             case Highest():
                 found = type(node)(parts[0], rows_of(node.weights, node.over, 0.0), node.masses)
+            case Threshold():
+                ends = node.widest, np.full(node.over.count, node.least)
+                numbers = np.asarray(node.scale), np.asarray(node.target)
+                weights = rows_of(node.shares, node.over, 0.0)
+                found = _Root(parts[0], node.function, weights, axis_of(node.over), *numbers, ends)
             case CumulativeLogSumExp():
                 found = _chain(node, parts[0])
             case Elementwise():
@@ -226,6 +253,7 @@ def _language() -> Any:
         _Blocks,
         _Running,
         _Chain,
+        _Root,
     ):
         names = [field.name for field in fields(kind)]
         static = [name for name in names if name in _STATIC]
@@ -277,6 +305,27 @@ def _language() -> Any:
             parts = jnp.clip(node.asked[query] - before, 0.0, weights)
             values = jnp.where(parts > 0.0, parts * jnp.where(parts > 0.0, counted[order], 0.0), 0.0)
             return jax.ops.segment_sum(values, query, axis.count) / node.asked
+
+        def threshold(self, x: Any, node: Any) -> Any:
+            axis = node.over
+
+            def excess(t: Any, x: Any) -> Any:
+                value = node.function.read(self, node.scale * (x - t[axis.query]))
+                return Jax.scatter(
+                    axis.query, jnp.where(node.weights > 0.0, node.weights * value, 0.0), axis.count
+                ) - (node.target)
+
+            def halved(_: Any, ends: Any) -> Any:
+                middle = 0.5 * (ends[0] + ends[1])
+                above = excess(middle, held) > 0.0
+                return jnp.where(above, middle, ends[0]), jnp.where(above, ends[1], middle)
+
+            held = jax.lax.stop_gradient(x)
+            top = jax.ops.segment_max(jnp.where(node.weights > 0.0, held, -jnp.inf), axis.query, axis.count)
+            t = jax.lax.fori_loop(0, _HALVINGS, halved, (top - node.ends[0], top - node.ends[1]))[1]
+            # one step of Newton's method has the derivative of the root
+            fall = jax.lax.stop_gradient(-jax.grad(lambda t: jnp.sum(excess(t, held)))(t))
+            return t + excess(t, x) / fall
 
         @staticmethod
         def cumulative(x: Any, node: Any) -> Any:

@@ -50,10 +50,8 @@ def read(node: Node, m: Any, scores: Any, known: dict[int, Any] | None = None) -
             found = m.highest(x[0], node)
         case Elementwise():
             found = m.apply(node, x[0])
-        case _ if (
-            len(x) == 1
-        ):  # log-sum-exps up to levels, and below sums over pairs, in whatever form a language has
-            found = m.cumulative(x[0], node)
+        case _ if len(x) == 1:  # these and sums over pairs in whatever form a language has them
+            found = (m.threshold if node.axis is None else m.cumulative)(x[0], node)
         case _:
             found = m.pair_sums(node, x[0], x[1])
     known[id(node)] = found
@@ -76,6 +74,7 @@ class Language:
     log_sum_exp: Any
     cumulative: Any
     highest: Any
+    threshold: Any
     pair_sums: Any
     at_least_zero: Any
     zero: Any

@@ -20,6 +20,7 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
+from convexrank.modelling.thresholds import Threshold
 
 _LETTERS = {"positive": ("i", "I"), "negative": ("k", "K"), "rows": ("r", "n"), "pairs": ("i", "I")}
 
@@ -63,6 +64,13 @@ def _formula(node: Node) -> str:
             weight = "" if (node.weights == node.weights.flat[0]).all() else "c_{j}\\,"
             inner = inner.replace(f"f_{{{letter}}}", "f_{j}")
             return rf"\log \sum_{{j:\,y_j\le y_{letter}}} {weight}e^{{{inner}}}"
+        case Threshold():
+            (letter, count), inner = _letters(node.over), _inner(node.x)
+            scale = "" if node.scale == 1.0 else rf"{node.scale:g}\,"
+            even = (node.shares == node.shares.flat[0]).all()
+            mean = rf"\tfrac1{{{count}}}\sum_{{{letter}}}" if even else rf"\sum_{{{letter}}} c_{{{letter}}}\,"
+            above = node.function.latex(rf"{scale}({inner} - t)")
+            return rf"\min\bigl\{{t : {mean} {above} \le {node.target:g}\bigr\}}"
         case PairSums():
             return _pair_sum(node)
         case _:

@@ -19,6 +19,7 @@ from convexrank.modelling.expressions import (
     Reduction,
     Scores,
 )
+from convexrank.modelling.thresholds import Threshold
 
 
 def plain_risk(root: Node, scores: list[float]) -> float:
@@ -48,6 +49,8 @@ def _entry(node: Node, scores: list[float], k: int) -> float:
         case CumulativeLogSumExp():
             rows = [j for j in _rows(node.axis.query, node.axis.query[k]) if node.grades[j] <= node.grades[k]]
             return _log_of_sum([(float(node.weights[j]), _entry(node.x, scores, j)) for j in rows])
+        case Threshold():
+            return _threshold(node, scores, k)
         case Highest():
             return _mean_of_highest(node, scores, k)
         case Reduction():
@@ -74,6 +77,22 @@ def _reduced(node: Reduction, scores: list[float], k: int) -> float:
 def _log_of_sum(terms: list[tuple[float, float]]) -> float:
     top = max(one for _, one in terms)
     return top + math.log(sum(c * math.exp(one - top) for c, one in terms))
+
+
+def _threshold(node: Threshold, scores: list[float], k: int) -> float:
+    rows = _rows(node.over.query, k)
+    terms = [(float(node.shares[j]), _entry(node.x, scores, j)) for j in rows]
+
+    def exceeds(t: float) -> bool:
+        return sum(c * node.function.plain(node.scale * (x - t)) for c, x in terms) > node.target
+
+    low = high = max(x for _, x in terms)
+    step = 1.0
+    while not exceeds(low) or exceeds(high):
+        low, high, step = (low, high + step, 2.0 * step) if exceeds(high) else (low - step, high, 2.0 * step)
+    while low < (middle := 0.5 * (low + high)) < high:
+        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    return high
 
 
 def _mean_of_highest(node: Highest, scores: list[float], k: int) -> float:

@@ -26,6 +26,7 @@ from convexrank.modelling.expressions import (
 from convexrank.modelling.kernels.pairs import is_running
 from convexrank.modelling.rules import check_convex
 from convexrank.modelling.steps import Step, bound
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 
@@ -83,7 +84,7 @@ class Program:
         #: Whether there are log-sum-exps up to the grade of each row.
         self.has_levels = False
         for node in self.nodes:
-            if isinstance(node, Elementwise | PairSums):
+            if isinstance(node, Elementwise | PairSums | Threshold):
                 self.smooth = self.smooth and node.function.smooth
                 self.bends = self.bends and node.function.bend is not None
             elif isinstance(node, Highest):

@@ -29,6 +29,7 @@ from convexrank.modelling.kernels.plain import DistancePowers
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows, highest_shares, highest_values
+from convexrank.modelling.thresholds import Threshold, values_and_parts
 
 Array = np.ndarray
 
@@ -85,7 +86,7 @@ def _slopes(node: Node, d: Array, *x: Array) -> Array:
             return sum((_times(c, _spread(node, part, one)) for (c, part), one in terms), np.zeros(1))
         case Dot():
             return node.over.sums(_times(node.shares, x[0]))
-        case LogSumExp():
+        case LogSumExp() | Threshold():
             return node.over.highest(x[0])
         case CumulativeLogSumExp():
             return node.highest(x[0])
@@ -144,6 +145,11 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
             case LogSumExp():
                 lower = x[0][0] < node.over.spread(slopes) - size
                 return slopes, node.over.sums((lower | x[0][1]) * 1.0) > 0.0
+            case Threshold():
+                near = x[0][0] >= node.over.spread(slopes) - size
+                if node.function.reaches_least:  # in the end others do not count
+                    return slopes, node.over.sums((near & ~x[0][1]) * 1.0) == 0.0
+                return slopes, node.over.sums((~near | x[0][1]) * 1.0) > 0.0
             case CumulativeLogSumExp():
                 lowest = -node.highest(-x[0][0])
                 return slopes, (lowest < slopes - size) | (node.highest(x[0][1] * 1.0) > 0.0)
@@ -195,6 +201,10 @@ def _least(node: Node, *x: Array) -> Array:
                 return x[0]
             values, logs = np.broadcast_to(x[0], node.shares.shape), np.log(node.shares)
             return node.over.highest(_lowered(values) + _lowered(logs))
+        case Threshold():
+            values = np.broadcast_to(x[0], node.shares.shape)
+            known = bool(np.isfinite(values).all())
+            return _lowered(values_and_parts(node, values)[0]) if known else np.asarray(-math.inf)
         case CumulativeLogSumExp():
             if not np.ndim(x[0]) and math.isinf(x[0]):
                 return x[0]
@@ -228,6 +238,8 @@ def is_reached(program: Program) -> bool:
         match node:
             case LogSumExp() | CumulativeLogSumExp():
                 return least, False
+            case Threshold():
+                return least, parts and node.function.reaches_least
             case PairSums():
                 return least, node.function.reaches_least
             case Elementwise():
@@ -269,7 +281,7 @@ def shift(program: Program) -> float | None:
                 )
             case Dot():
                 return node.over.sums(node.shares * x[0])
-            case LogSumExp() | Highest():
+            case LogSumExp() | Highest() | Threshold():
                 if not np.ndim(x[0]):
                     return x[0]
                 tops = node.over.highest(x[0])

@@ -30,6 +30,7 @@ from convexrank.modelling.expressions import (
     is_affine,
 )
 from convexrank.modelling.functions import Function
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 
@@ -133,6 +134,35 @@ def log_sum_exp(x: Node, weights: Any = None) -> Node:
 def log_mean_exp(x: Node, weights: Any = None) -> Node:
     """Return log Σ c eˣ / Σ c over the rows of each query."""
     return _log_sum_exp(x, _weights(x, weights, positive=True), True)
+
+
+def threshold(x: Node, loss: Any, target: float, scale: float = 1.0, weights: Any = None) -> Node:
+    r"""Return the least t of each query for which the mean of ℓ(b(t − x)) is at most a target: a smooth quantile.
+
+    With a loss of at least 1 at margins up to 0, at most the share ``target`` of the rows has x at or above t.
+
+    Parameters
+    ----------
+    x : expression
+        One number per row.
+    loss : Loss or Function
+        A smooth loss ℓ whose infimum is 0, such as ``losses.SquaredHinge()``; or a function φ with ℓ(z) = φ(−z). For
+        the exponential this is a log-mean-exp.
+    target : float
+        A number τ above 0.
+    scale : float
+        The factor b above 0. As it grows, t goes to the maximum.
+    weights : array, optional
+        Weights of the rows in the mean, greater than 0; their own by default.
+    """
+    phi, b, tau = _function_of(loss, "threshold"), _positive(scale, "scale"), _positive(target, "target")
+    if phi is functions.exp:
+        return (log_mean_exp(b * x, weights) - np.log(recorded(tau))) / b
+    if not (phi.smooth and phi.increasing and phi.least == 0.0):
+        raise ValueError(
+            f"threshold takes a smooth loss that falls to 0, such as squared_hinge, and got {phi.name}."
+        )
+    return Threshold(x, _weights(x, weights, positive=True), phi, b, tau)
 
 
 def cumulative_log_sum_exp(x: Node, grades: Any, weights: Any = None) -> Node:

@@ -21,6 +21,7 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
 from convexrank.modelling.kernels.pairs import pair_kernel
+from convexrank.modelling.thresholds import Threshold, values_and_parts
 
 Array = np.ndarray
 
@@ -73,6 +74,9 @@ def bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any, 
                 lambda x: values(node, x),
                 lambda memory, u: (memory * node.over.spread(u),),
             )
+        case Threshold():
+            axis = node.over
+            return partial(values_and_parts, node), lambda memory, u: (memory[0] * axis.spread(u),)
         case Elementwise():
             slopes = node.function.slopes
             return slopes, lambda memory, u: (u * memory,)  # the derivatives are the memory

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from convexrank.problems.bipartite.ir_push import IRPush as IRPush
     from convexrank.problems.bipartite.p_norm_push import PNormPush as PNormPush
     from convexrank.problems.bipartite.partial_auc import PartialAUC as PartialAUC
+    from convexrank.problems.bipartite.pat_mat import PatMat as PatMat
     from convexrank.problems.bipartite.push import Push as Push
     from convexrank.problems.bipartite.rank_discount import RankDiscount as RankDiscount
     from convexrank.problems.bipartite.rmax_push import RmaxPush as RmaxPush
@@ -67,6 +68,7 @@ _PLACES = {
     "RmaxPush": "bipartite.rmax_push",
     "SpectralPush": "bipartite.spectral_push",
     "PartialAUC": "bipartite.partial_auc",
+    "PatMat": "bipartite.pat_mat",
     "CrucialPairs": "pairs.crucial_pairs",
     "ConvexRisk": "pairs.convex_risk",
     "PairRule": "pairs.pair_rule",

@@ -20,10 +20,12 @@ from convexrank.backend.gram import (
     transposed_times,
     weighted_gram,
 )
+from convexrank.modelling.conjugate import is_curved
 from convexrank.modelling.curvature.columns import Columns
 from convexrank.modelling.curvature.diagonal import columns_of
 from convexrank.modelling.curvature.products import gradient_moved
-from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.expressions import Affine, Highest, PairSums
+from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.kernels.pairs import WindowedPairs, some_pairs
 from convexrank.modelling.recession import shift
 from convexrank.modelling.smoothing.programs import Smoothing, SmoothRisk, sums_pairs_only
@@ -34,6 +36,9 @@ Array = np.ndarray
 # Pairs for each row, and for each unknown, on which a Hessian rests. Where more have curvature, every so many-th stands
 # for the others: a direction may be rough, where it ends is decided by the gradient.
 _PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN = 10, 200
+# Where a mean of the highest is one of sums over at least so many pairs, its Hessian is about that of some rows and
+# pairs: of so many pairs of rows whose shares move with all upper ones.
+_VERY_MANY, _ENTRIES = 200_000, 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +60,33 @@ class SmoothedRisks:
     def lists_pairs(self) -> bool:
         """Whether pairs are listed for second derivatives; else these are products of the whole expression."""
         return sums_pairs_only(self.smoothing.program)
+
+    @cached_property
+    def tops(self) -> list[tuple[int, float, int]] | None:
+        """Places of sums over pairs and of the means of the highest of their multiples; None of other risks."""
+        program, found = self.smoothing.program, []
+        sums: dict[int, tuple[int, float]] = {}
+        for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
+            if isinstance(node, PairSums) and all(
+                np.ndim(program.own_factors.get(a, args)) == 0 for a in args
+            ):
+                sums[k] = k, 1.0
+            elif isinstance(node, Highest) and args[0] in sums:
+                found.append((*sums[args[0]], k))
+            elif (
+                isinstance(node, Affine)
+                and len(args) == 1
+                and args[0] in sums
+                and np.ndim(node.terms[0][0]) == 0
+            ):
+                pairs, factor = sums[args[0]]
+                sums[k] = pairs, factor * node.terms[0][0]
+            elif is_curved(node):
+                return None
+        # a mean of all of them is none of the highest
+        apart = program.count == 1 and sums.keys().isdisjoint(program.constant_adjoints)
+        apart = apart and program.pair_count >= _VERY_MANY
+        return found if apart and not program.differences else None
 
     @cached_property
     def depends_on_differences(self) -> bool:
@@ -103,10 +135,33 @@ class _Whole:
         return squares_times(entries(self.risks.X), found.diagonal)
 
     def matrix(self) -> Array:
-        """Return the Hessian, column by column."""
+        """Return the Hessian: of means of the highest sums about by some rows and pairs, else column by column."""
+        if self.risks.tops is not None:
+            found = _Listed(self.risks, self.here).of_pairs()
+            for places in self.risks.tops:
+                found += self._of_top(*places)
+            return found
         X = dense(self.risks.X)
         found = np.stack([self._turned(np.ascontiguousarray(column)) for column in X.T])
         return 0.5 * (found + found.T)
+
+    def _of_top(self, pairs: int, factor: float, top: int) -> Array:
+        """The part of a mean of the highest sums, times a factor: of rows whose shares move, every so many-th."""
+        program, (values, memories, adjoints) = self.here.program, self.here.state
+        node, highest = program.nodes[pairs], program.nodes[top]
+        (up, low), X = program.args[pairs], entries(self.risks.X)
+        shares = partial_shares(highest, memories[top])  # type: ignore[arg-type]  # the mean of the highest
+        moving = np.flatnonzero(shares)
+        if not len(moving):
+            return np.zeros((X.shape[1], X.shape[1]))
+        moving = moving[:: max(1, len(moving) * len(values[up]) // _ENTRIES)]
+        shares = shares[moving] * (shares.sum() / shares[moving].sum())
+        slopes = node.function.slopes(values[low][moving, None] - values[up])[1] * node.weights  # type: ignore[attr-defined]
+        lower, upper = X[node.axis.rows[moving]], X[node.upper_axis.rows]  # type: ignore[attr-defined,union-attr]
+        moved = program.own_factors[low] * slopes.sum(axis=1)[:, None] * dense(lower)
+        moved = factor * (moved - program.own_factors[up] * dense((upper.T @ slopes.T).T))
+        rate = float(adjoints[top][0]) / highest.width  # type: ignore[attr-defined]
+        return rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,10 +292,14 @@ class _Listed:
         if len(rates):
             images = dense(columns.T @ self._bent) - np.outer(np.asarray(columns.sum(axis=0)).ravel(), centre)
             found -= images.T @ (rates[:, None] * images)
-        lower, upper, of_lower, of_upper, weights = self._pairs
-        if len(weights):
-            found += dense(weighted_gram(_scaled(of_lower, X[lower]) - _scaled(of_upper, X[upper]), weights))
-        return found
+        return found + self.of_pairs()
+
+    def of_pairs(self) -> Array:
+        """Return what pairs add to the Hessian."""
+        X, (lower, upper, of_lower, of_upper, weights) = entries(self.risks.X), self._pairs
+        if not len(weights):
+            return np.zeros((X.shape[1], X.shape[1]))
+        return dense(weighted_gram(_scaled(of_lower, X[lower]) - _scaled(of_upper, X[upper]), weights))
 
 
 def _scaled(factors: Array, rows: Any) -> Any:

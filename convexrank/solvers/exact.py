@@ -149,7 +149,7 @@ class ExactSolver:
                 # it may be wrong, as where l1 is so large that all weights are 0
                 state = State(problem.start(), problem.value_at(problem.start()), math.inf)
                 gap = _gap(problem, state, options.time_limit - monitor.seconds)
-                if gap <= options.tol * scale_of(state.value):
+                if math.isfinite(gap) and gap <= options.tol * scale_of(state.value):
                     terminal = None
                     answers.append((gap, state, f"{attempt.solver}: {word}, though the start is the minimum"))
                 break

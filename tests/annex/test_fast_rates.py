@@ -164,6 +164,8 @@ def test_the_interval_contains_the_constant_of_the_population():
         (lambda: bounds.chaos_rate(CHAOS, 0.1, 1.5, lambda x: x, constant=1.0), "alpha is 1.5"),
         (lambda: bounds.chaos_rate(CHAOS, 0.1, 0.5, lambda x: x / 2, constant=1.0), r"modulus\(1\) is 0.5"),
         (lambda: bounds.chaos_rate(CHAOS, 0.1, 0.5, lambda x: x, constant=0.0), "constant is 0"),
+        (lambda: bounds.rademacher_chaos(np.ones((1, 2, 2)), draws=10**9), "draws is 1000000000"),
+        (lambda: bounds.RademacherChaos(-1.0, 0.0, 0.0, 1, 0), "quadratic is -1"),
         (lambda: bounds.noise_constant([1, 0], [1, 0], [1, 0], 1.0), "y has 2 rows"),
         (lambda: bounds.noise_constant([1, 0, 1], [1, 0], [1, 0, 1], 1.0), "scores has 2"),
         (lambda: bounds.noise_constant([1, 0, 1], [1, 0, 1], [1, 0, 1], 2.0), "alpha is 2"),

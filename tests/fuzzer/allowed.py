@@ -59,6 +59,7 @@ RIGHT = (
     Allowed("the same of new rows", "warning", r".*predict.*", "X", _EXTREME),
     Allowed("matplotlib says that it widens an axis of one value", "warning", r".*plotting.*", value=_EXTREME),
     Allowed("the scale of such features is what the strength follows", "nameless", r".*SingleIndex.*", "X", _EXTREME),
+    Allowed("without an excess no constant is enough, as documented", "infinite", r".*noise_constant.*"),
     Allowed("all claims are asked for", "slow", r".*claims.*"),
     Allowed("all problems are asked for", "slow", r".*verify", "target", "None|empty.*|list of None"),
     Allowed("text names a file, which another call may have made", "nameless", r".*read_.*", "path", "text"),

@@ -15,6 +15,7 @@ import numpy as np
 
 from convexrank.bounds.result import Bound
 from convexrank.data import (
+    check_at_least,
     check_integer,
     check_nonnegative,
     check_positive,
@@ -24,6 +25,7 @@ from convexrank.data import (
 )
 from convexrank.inference import Interval
 from convexrank.inference.concentration import mean_lower, mean_upper
+from convexrank_annex.bounds.rademacher import MOST_DRAWS
 
 __all__ = ["RademacherChaos", "chaos_rate", "noise_constant", "rademacher_chaos"]
 
@@ -45,7 +47,12 @@ class RademacherChaos:
     n : int
         Number of rows.
     draws : int
-        Number of draws of signs.
+        Number of draws of signs; 0 for bounds.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When a number is negative or not finite.
 
     Examples
     --------
@@ -59,6 +66,12 @@ class RademacherChaos:
     largest: float
     n: int
     draws: int
+
+    def __post_init__(self) -> None:
+        for name in ("quadratic", "linear", "largest"):
+            object.__setattr__(self, name, check_nonnegative(getattr(self, name), name))
+        object.__setattr__(self, "n", check_integer(self.n, "n", 1))
+        object.__setattr__(self, "draws", check_integer(self.draws, "draws", 0))
 
 
 def rademacher_chaos(kernels: Any, *, draws: int = 100, seed: int = 0) -> RademacherChaos:
@@ -113,9 +126,12 @@ def rademacher_chaos(kernels: Any, *, draws: int = 100, seed: int = 0) -> Radema
     if not np.isfinite(stack).all():
         raise ValueError("kernels contains NaN or infinity, expected finite numbers.")
     count, n = check_integer(draws, "draws", 1), stack.shape[1]
-    signs = np.random.default_rng(check_integer(seed, "seed", 0)).choice([-1.0, 1.0], size=(count, n))
+    if count > MOST_DRAWS:
+        raise ValueError(f"draws is {count}, expected at most {MOST_DRAWS}: the error is small long before.")
+    rng = np.random.default_rng(check_integer(seed, "seed", 0))
     totals = np.zeros(3)
-    for sign in signs:
+    for _ in range(count):
+        sign = rng.choice([-1.0, 1.0], size=n)
         products = np.einsum("i,rij->rj", sign, stack)
         totals += [
             np.abs(products @ sign).max(),
@@ -187,8 +203,7 @@ def chaos_rate(
         )
     n, log_odds = chaos.n, -math.log(check_probability(delta, "delta"))
     exponent = _exponent(alpha)
-    if not modulus(1.0) >= 1.0:
-        raise ValueError(f"modulus(1) is {modulus(1.0)}, expected at least 1.")
+    check_at_least(modulus(1.0), "modulus(1)", 1.0)
     rho = _fixed_point(lambda x: math.sqrt(modulus(x**exponent) / math.sqrt(n)))
     degenerate = chaos.quadratic + chaos.linear * math.sqrt(log_odds) + chaos.largest * log_odds
     factor = check_positive(constant, "constant")

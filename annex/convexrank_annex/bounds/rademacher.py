@@ -31,7 +31,7 @@ Array = np.ndarray
 
 # Signs in memory at a time.
 _BLOCK = 1 << 22
-_MOST_DRAWS = 1_000_000
+MOST_DRAWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ def drawn(
 ) -> RademacherAverage:
     """Return the mean of suprema over random signs, drawn in blocks."""
     count = check_integer(draws, "draws", 1)
-    if count > _MOST_DRAWS:
-        raise ValueError(f"draws is {count}, expected at most {_MOST_DRAWS}: the error is small long before.")
+    if count > MOST_DRAWS:
+        raise ValueError(f"draws is {count}, expected at most {MOST_DRAWS}: the error is small long before.")
     values = np.concatenate([suprema(signs) for signs in _signs(count, m, rng)])
     error = float(values.std(ddof=1)) / math.sqrt(count) if count > 1 else math.nan
     return RademacherAverage(float(values.mean()), error, m, count, source)

@@ -96,14 +96,20 @@ class BandCalibratedClassifier(HeldOutClassifier):
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of both classes, shape (n, 2)."""
-        check_is_fitted(self)
-        positive = self.calibration_.predict(self._scores(X))
+        scores = self._finite_scores(X)
+        positive = self.calibration_.predict(scores)
         return np.column_stack([1.0 - positive, positive])
 
     def predict_interval(self, X: Any) -> Array:
         """Return lower and upper ends for the probability of the positive class, shape (n, 2)."""
+        scores = self._finite_scores(X)
+        return self.calibration_.interval(scores)
+
+    def _finite_scores(self, X: Any) -> Array:
+        """Return the scores; what is beyond the largest float is at the end of the curve all the same."""
         check_is_fitted(self)
-        return self.calibration_.interval(self._scores(X))
+        most = np.finfo(np.float64).max
+        return np.clip(self._scores(X), -most, most)
 
     def predict(self, X: Any) -> Array:
         """Return the more probable label of each row, shape (n,)."""

@@ -36,6 +36,7 @@ from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 # The multipliers of the arguments, what the conjugate of the node costs, and how far outside its range they are.
@@ -151,6 +152,8 @@ def _bound(node: Node) -> tuple[Up, Down]:
             return of_chain(node)
         case Highest():
             return _of_highest(node)
+        case Threshold():
+            return _of_threshold(node)
         case Elementwise():
             return _of_function(node)
         case PairSums():
@@ -314,6 +317,42 @@ def _of_function(node: Elementwise) -> tuple[Up, Down]:
         slopes = function.slopes(memory[0])[1] if slope is None else slope(*memory)
         cost, outside = _cost(function, slopes)
         return (u * slopes,), 0.0 if cost is None else summed(u * cost), outside
+
+    return up, down
+
+
+def _of_threshold(node: Threshold) -> tuple[Up, Down]:
+    """The threshold by a root of each query; the slopes of ψ there are a point of its conjugate."""
+    from scipy.optimize import brentq
+
+    root: Any = brentq
+    axis, function, b, target, shares = node.over, node.function, node.scale, node.target, node.shares
+    widest, starts = node.widest.tolist(), axis.starts.tolist()
+
+    def up(x: Array) -> tuple[Array, Any]:
+        found = []
+        for q, below in enumerate(widest):
+            part, c = x[starts[q] : starts[q + 1]], shares[starts[q] : starts[q + 1]]
+            top = float(part.max())
+
+            def excess(t: float, part: Array = part, c: Array = c) -> float:
+                return float(c @ function.read(_PLAIN, b * (part - t))) - target
+
+            low, high = top - below - 1.0 / b, top + 1.0 / b
+            while excess(high) > 0.0:
+                high += high - low
+            found.append(root(excess, low, high, xtol=1e-300, rtol=4.0 * float(np.finfo(float).eps)))
+        t = np.array(found)
+        slopes = function.slopes(b * (x - axis.spread(t)))[1]
+        return t, (slopes, 1.0 / (b * axis.sums(shares * slopes)))
+
+    def down(memory: Any, u: Any) -> Parts:
+        slopes, multiplier = memory
+        cost, outside = _cost(function, slopes)
+        each = b * shares * slopes * axis.spread(multiplier)
+        outside += _most(np.abs(axis.sums(each) - 1.0))
+        paid = multiplier * (target + axis.sums(shares * cost))
+        return (each * axis.spread(u),), summed(u * paid), outside
 
     return up, down
 

@@ -22,6 +22,7 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.program import Program
+from convexrank.modelling.thresholds import Threshold
 
 Array = np.ndarray
 
@@ -158,7 +159,7 @@ def _below(program: Program, largest: list[Array], place: int | None) -> tuple[f
                 factors = [_most(c) for c, _ in node.terms]
             case Dot():
                 factors = [_most(node.over.sums(np.abs(node.shares)))]
-            case LogSumExp() | Highest() | CumulativeLogSumExp():
+            case LogSumExp() | Highest() | CumulativeLogSumExp() | Threshold():
                 found, factors = found + pull * one, [1.0]
             case _:
                 continue

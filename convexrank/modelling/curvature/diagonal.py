@@ -28,6 +28,7 @@ from convexrank.modelling.expressions import (
     is_affine,
 )
 from convexrank.modelling.program import Program
+from convexrank.modelling.thresholds import Threshold, bend_of_threshold
 
 Array = np.ndarray
 
@@ -201,7 +202,11 @@ def _jacobian(
     node: Node, found: Columns, part: Any, x: Array, memory: Any, u: Array
 ) -> tuple[Any, list[tuple[Any, Array]]]:
     (own, terms), axis = part, node.x.axis  # type: ignore[attr-defined]  # of one argument
-    d, c, g = bend_of(node, x, memory, u)
+    if isinstance(node, Threshold):
+        own_bend, whole = bend_of_threshold(node, memory)
+        memory, d, c, g = memory[0], node.over.spread(u) * own_bend, None, memory[0]
+    else:
+        d, c, g = bend_of(node, x, memory, u)
     if not isinstance(d, float):
         found.add(axis, d, own, terms)
     if isinstance(node, Elementwise):
@@ -220,6 +225,9 @@ def _jacobian(
         return column
 
     column = summed(node.shares if isinstance(node, Dot) else memory)
+    if isinstance(node, Threshold):  # − dgᵀ − gdᵀ + (Σd) ggᵀ as a product of two columns
+        other = summed(own_bend - node.over.spread(0.5 * whole) * memory)
+        found.products.append((other, column, -2.0 * u))
     if c is not None:
         bent = column if g is memory else summed(g)
         found.products.append((bent, bent, -c))

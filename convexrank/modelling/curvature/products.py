@@ -22,6 +22,7 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.program import Program
+from convexrank.modelling.thresholds import Threshold, curved
 
 Array = np.ndarray
 #: Values, memories and adjoints of all nodes.
@@ -166,6 +167,8 @@ def _push(node: Node, memory: Any, dx: list[Any]) -> Any:
             return dx[1] * slope - moved
         case CumulativeLogSumExp():
             return cumulative.moved(node, memory, np.broadcast_to(dx[0], node.level.shape))
+        case Threshold():
+            return node.over.sums(memory[0] * dx[0])
         case LogSumExp() | Highest():
             return node.over.sums(memory * dx[0])
         case _:
@@ -187,6 +190,8 @@ def _curve(program: Program, k: int, memory: Any, u: Array, x: list[Array], dx: 
         u = np.broadcast_to(u, node.level.shape)
         moves = cumulative.moved(node, memory, dx0)
         return (cumulative.pulls(node, memory, u) * dx0 - cumulative.pulls(node, memory, u * moves),)
+    if isinstance(node, Threshold):
+        return (curved(node, memory, u, dx[0]),)
     d, c, g = bend_of(node, x[0], memory, u)
     found = d * dx[0]
     if c is not None:

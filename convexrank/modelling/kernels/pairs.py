@@ -130,7 +130,7 @@ class SortedPairs:
         sort, cut, self.run = sorted_runs()
         given = [(upper, node.upper_axis), (lower, node.axis)]
         orders = [
-            sort(x, axis.starts) if axis.count > 1 else np.argsort(x, kind="stable")
+            sort(x, axis.starts) if axis.count > 1 else np.argsort(x)
             for x, axis in (given[:1] if node.upper is node.lower else given)
         ]
         # many columns at once take a sweep, which sorts no more

@@ -35,7 +35,7 @@ _NARROWER = 30.0
 # The largest width of a hinge beside a maximum; the first one without: all pairs of equal scores are within it.
 _HINGE, _TWICE = 1.0, 2.0
 # Pairs for each row that are taken one by one at the first width.
-_PAIRS_PER_ROW = 200.0
+_PAIRS_PER_ROW = 40.0
 # Pairs that may be taken one by one at every evaluation where second derivatives are products of the whole expression.
 _BLOCKED = 200_000
 # Steps of differences that stand for second derivatives which are not known.

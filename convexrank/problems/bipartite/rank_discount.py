@@ -103,7 +103,7 @@ class RankDiscount(Bipartite):
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
         rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 24)), int(rng.integers(1, 5)), bounded=True)
+        X = random_features(rng, int(rng.integers(6, 18)), int(rng.integers(1, 5)), bounded=True)
         price, loss = random_price_and_loss(rng, [prices.ExpPrice(0.02)])
         l1 = float(rng.choice([0.0, 0.0, 0.1]))
         return cls(X, random_labels(rng, X), price, loss, l2=float(rng.choice([0.1, 3.0])), l1=l1)

@@ -49,7 +49,7 @@ class Infeasibility:
 
 def least_left_side(rows: Array, caps: Array) -> tuple[Array, Array]:
     """Return multipliers with the largest sum, and the point z with the least left side, by linear programming."""
-    unit = 1.0 / np.maximum(np.abs(rows).max(axis=0, initial=0.0), 1e-300)
+    unit = _units(rows)
     found = linprog(
         -np.ones(len(rows)),
         A_eq=(rows * unit).T,
@@ -65,7 +65,7 @@ def least_left_side(rows: Array, caps: Array) -> tuple[Array, Array]:
 
 def balanced(rows: Array, caps: Array, multipliers: Array, limit: Fraction) -> bool:
     """Whether multipliers near these, with more room, balance exactly and add up to more than the limit."""
-    unit = 1.0 / np.maximum(np.abs(rows).max(axis=0, initial=0.0), 1e-300)
+    unit = _units(rows)
     scaled = rows * unit
     # the most even multipliers: t times their limits from either end
     each, share = sparse.eye_array(len(rows)), sparse.csr_array(caps[:, None])
@@ -98,6 +98,12 @@ def balanced(rows: Array, caps: Array, multipliers: Array, limit: Fraction) -> b
         for j in range(rows.shape[1])
     ]
     return inside_limits and not any(sums) and sum(moved) > limit
+
+
+def _units(rows: Array) -> Array:
+    """The inverse of the largest entry of each column, 1 where there is none."""
+    size = np.abs(rows).max(axis=0)
+    return 1.0 / np.where(size > 0.0, size, 1.0)
 
 
 def _pivots(matrix: Array) -> tuple[Array, Array]:

@@ -16,6 +16,7 @@ from convexrank.modelling.expressions import Affine, Axis, Dot, Highest, LogSumE
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
+from convexrank.modelling.thresholds import Threshold
 from convexrank.problems.duals._many_pairs import refuse_many_pairs
 
 Array = np.ndarray
@@ -81,6 +82,8 @@ class DeclaredConjugate:
                 continue
             if isinstance(node, LogSumExp | Highest):  # shares of each query add up to its own multiplier
                 sums.append(_spread(node.over).T @ own[k] - here[0])
+            if isinstance(node, Threshold):
+                sums.append(_spread(node.over).T @ own[k][: len(node.shares)] - here[0])
             if isinstance(node, CumulativeLogSumExp):
                 sums.append(_balances(node) @ own[k] - _scatter(node.level, node.count) @ here[0])
             for a, one in zip(program.args[k], _pulls(node, here, own.get(k)), strict=True):
@@ -187,6 +190,8 @@ def _pulls(node: Any, here: _Map, own: Any) -> list[_Map]:
         nothing = np.zeros(len(node.upper_axis.rows)), np.zeros(len(node.axis.rows))
         upper, lower = _scatter(up, len(nothing[0])), _scatter(low, len(nothing[1]))
         return [(-(upper @ own), nothing[0]), (lower @ own, nothing[1])]
+    if isinstance(node, Threshold):
+        own = own[: len(node.shares)]
     if isinstance(node, CumulativeLogSumExp):
         own = own[: len(node.level)]
     if own is not None:

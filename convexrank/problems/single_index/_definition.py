@@ -92,3 +92,34 @@ def _sorted_pairing(theta: list[float], y: list[float], s: float | None, smooth:
     if s is not None:
         total += math.fsum((t[i] - v[i]) ** 2 / (2.0 * s) + 0.5 * s * z[i] ** 2 for i in range(n))
     return total
+
+
+def least_power_divergence(theta: list[float], y: list[float], s: float, power: float) -> float:
+    r"""Return the least sum over all φ with :math:`\varphi - \tfrac s\gamma|x|^\gamma` convex.
+
+    Such a φ is ψ + s/γ·\|x\|^γ, and its conjugate the least of ψ*(v) + h(θ − v). Over the v in the order of θ the sum
+    of y·v + h(θ − v) is least at the largest, over where an interval begins, of the least solutions of intervals.
+    """
+    n, dual = len(y), power / (power - 1.0)
+    rows = sorted(range(n), key=lambda i: theta[i])
+    t, z = [theta[i] for i in rows], sorted(y)
+
+    def pull(distance: float) -> float:
+        return math.copysign((abs(distance) / s) ** (dual - 1.0), distance)
+
+    def solution(first: int, last: int) -> float:
+        ends = [t[i] - math.copysign(s * abs(z[i]) ** (power - 1.0), z[i]) for i in range(first, last + 1)]
+        low, high, wanted = min(ends), max(ends), math.fsum(z[first : last + 1])
+        while low < 0.5 * (low + high) < high:
+            middle = 0.5 * (low + high)
+            if math.fsum(pull(t[i] - middle) for i in range(first, last + 1)) > wanted:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    total = math.fsum(s / power * abs(y[i]) ** power - theta[i] * y[i] for i in range(n))
+    for i in range(n):
+        v = max(min(solution(a, b) for b in range(i, n)) for a in range(i + 1))
+        total += z[i] * v + s ** (1.0 - dual) / dual * abs(t[i] - v) ** dual
+    return total

@@ -67,6 +67,61 @@ def class_model(
     return total + envelope + linear, [*limits, a @ row + column @ b >= costs]
 
 
+def power_model(scores: Any, y: Array, strong: float, power: float) -> Any:
+    """Return m(θ) of the uniformly convex class as a cvxpy expression: scores moved to v, at the conjugate's price."""
+    import cvxpy as cp
+
+    v, dual = cp.Variable(len(y), name="v"), power / (power - 1.0)
+    price = strong ** (1.0 - dual) / dual * cp.sum(cp.power(cp.abs(scores - v), dual))
+    own = strong / power * float((np.abs(y) ** power).sum())
+    return cp.dotsort(v, y) + price + own - y @ scores
+
+
+def power_reference(scores: Array, y: Array, strong: float, power: float) -> tuple[float, Array]:
+    """Return m(θ) and its gradient for the uniformly convex class, by pools whose roots scipy finds."""
+    from scipy import optimize  # slow to import
+
+    brentq: Any = optimize.brentq
+    order, ranked = np.lexsort((y, scores)), np.sort(y)
+    t = scores[order]
+
+    def link(z: Array) -> Array:
+        return np.sign(z) * (np.abs(z) / strong) ** (1.0 / (power - 1.0))
+
+    def root(start: int, stop: int) -> float:
+        ends = t[start:stop] - strong * np.sign(ranked[start:stop]) * np.abs(ranked[start:stop]) ** (
+            power - 1.0
+        )
+        if ends.max() - ends.min() <= 4.0 * np.finfo(float).eps * float(np.abs(ends).max()):
+            return float(ends[0])
+        total = float(ranked[start:stop].sum())
+        off = [float(link(t[start:stop] - end).sum()) - total for end in (ends.min(), ends.max())]
+        if off[0] <= 0.0 or off[1] >= 0.0:  # rounding decides
+            return float(ends.min() if off[0] <= 0.0 else ends.max())
+        return float(
+            brentq(
+                lambda v: float(link(t[start:stop] - v).sum()) - total,
+                ends.min(),
+                ends.max(),
+                xtol=1e-300,
+                disp=False,
+                rtol=1e-15,
+            )
+        )
+
+    pools: list[tuple[float, int, int]] = []
+    for i in range(len(t)):
+        pools.append((root(i, i + 1), i, i + 1))
+        while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
+            _, _, stop = pools.pop()
+            start = pools.pop()[1]
+            pools.append((root(start, stop), start, stop))
+    slope = np.empty(len(y))
+    slope[order] = np.concatenate([link(t[start:stop] - level) for level, start, stop in pools])
+    value = strong / power * float((np.abs(y) ** power - np.abs(slope) ** power).sum())
+    return value + float(scores @ (slope - y)), slope - y
+
+
 def reference_marginal(
     scores: Array, y: Array, strong: float | None, smooth: float | None, bounds: tuple[float, float] | None
 ) -> tuple[float, Array]:

@@ -10,16 +10,32 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.design import Design
-from convexrank.core.results import Certificate, CertificateError, Witness
-from convexrank.data import Chunks, check_choice, check_positive, check_vector, keep, keep_checked
+from convexrank.core.results import CertificateError
+from convexrank.data import (
+    Chunks,
+    check_at_least,
+    check_choice,
+    check_positive,
+    check_vector,
+    keep,
+    keep_checked,
+    shown,
+)
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links import Link, fit_link
 from convexrank.links.bounded_cost import RestrictedRisk, check_range, cut_off, restricted_marginal
-from convexrank.links.marginal_cost import MarginalRisk, projected_targets
-from convexrank.problems._linear_scores import LinearScores, RiskData
+from convexrank.links.marginal_cost import MarginalRisk
+from convexrank.links.uniform_convexity import PowerRisk, power_marginal
+from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.single_index._centred_norm import centred_square_norm
-from convexrank.problems.single_index._reference import class_model, reference_marginal
+from convexrank.problems.single_index._published_field import PublishedField
+from convexrank.problems.single_index._reference import (
+    class_model,
+    power_model,
+    power_reference,
+    reference_marginal,
+)
 from convexrank.problems.single_index._sorted_targets import RankedTargets
 
 Array = np.ndarray
@@ -30,7 +46,7 @@ _OF_A_FIELD = frozenset({"Field", "SingleIndex", "Certified"})
 
 
 @dataclass(frozen=True, eq=False)
-class LearnedDivergence(LinearScores):
+class LearnedDivergence(PublishedField):
     r"""The least Fenchel-Young divergence over a class of convex functions, learned together with the scorer.
 
     .. math::
@@ -98,6 +114,7 @@ class LearnedDivergence(LinearScores):
     smooth: float | None = None
     oracle: str = "marginal"
     output_range: Any = field(default=None, kw_only=True)
+    power: float = field(default=2.0, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,10 +128,62 @@ class LearnedDivergence(LinearScores):
             )
         if self.output_range is not None:
             keep(self, output_range=check_range(self.output_range, self.y))
+        keep(self, power=check_at_least(self.power, "power", 2.0))
+        if self._beyond and (self.strong is None or self.smooth is not None or self.oracle != "marginal"):
+            raise ValueError(
+                f"power is {self.power} with strong={self.strong}, smooth={self.smooth} and oracle={self.oracle!r}, "
+                'expected strong alone, and oracle="marginal": only that class is known beyond power=2.'
+            )
 
     @cached_property
     def _in_order(self) -> RankedTargets:
         return RankedTargets(self.y)
+
+    @property
+    def _beyond(self) -> bool:
+        """Whether the class is one beyond strong convexity."""
+        return self.power != 2.0
+
+    @classmethod
+    def of_order(cls, X: Any, grades: Any, *moduli: Any, margins: Any = 1.0, **options: Any) -> Self:
+        r"""Return the problem whose targets are known in order only, with margins between the grades.
+
+        The least of all targets that are in the order of the grades, with a distance of at least the margin between
+        one grade and the next, is at the margins: a wider gap never lowers the divergence, for all convex φ and for
+        those that are s-strongly convex. So the problem has fixed targets, sums of margins.
+
+        Parameters
+        ----------
+        X : array, shape (n, d)
+            The features.
+        grades : array, shape (n,)
+            Grades; rows of the same grade have the same target.
+        *moduli, **options : object
+            ``strong`` and other arguments of the class, but for the targets, ``smooth`` and ``power``.
+        margins : float or array, shape (number of grades - 1,)
+            The least distance from each grade to the next, greater than 0; without margins all targets would be equal.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As the class; when a margin is not greater than 0; with ``smooth``, ``power`` or the published field.
+        """
+        ranked, grade = np.unique(check_vector(grades, name="grades"), return_inverse=True)
+        gaps = check_vector(
+            np.broadcast_to(margins, len(ranked) - 1) if np.ndim(margins) == 0 else margins, None, "margins"
+        )
+        if len(gaps) != len(ranked) - 1 or not (gaps > 0.0).all():
+            raise ValueError(
+                f"margins is {shown(margins)}, expected one number greater than 0, or {len(ranked) - 1}, one between "
+                "each grade and the next."
+            )
+        made = cls(X, np.append(0.0, np.cumsum(gaps))[grade], *moduli, **options)
+        if made.smooth is not None or made._beyond or made.oracle != "marginal":
+            raise ValueError(
+                "targets in order are known for all convex functions and for strong alone; leave smooth, power and "
+                "oracle out."
+            )
+        return made
 
     # --- the optimisation problem ----------------------------------------------------------------------------------
 
@@ -123,19 +192,24 @@ class LearnedDivergence(LinearScores):
         """Whether the risk is differentiable: when φ is strongly convex."""
         return self.strong is not None
 
-    attained = True  # quadratic by pieces and bounded below
+    @property
+    def attained(self) -> bool:  # type: ignore[override]
+        """Whether the risk reaches its infimum: it is quadratic by pieces and bounded below, with a power of 2."""
+        return not self._beyond
 
     @property
     def takes_chunks(self) -> bool:  # type: ignore[override]
         """Whether X may be rows out of memory: where the risk is differentiable, in two passes."""
-        return self.strong is not None and self.oracle == "marginal"
+        return self.strong is not None and self.oracle == "marginal" and not self._beyond
 
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance; the published field offers no objective."""
         offered = super().capabilities if self.oracle == "marginal" else _OF_A_FIELD
         return (
-            offered if self.strong is None or isinstance(self.X, Chunks | Design) else offered | {"Lipschitz"}
+            offered
+            if self.strong is None or self._beyond or isinstance(self.X, Chunks | Design)
+            else offered | {"Lipschitz"}
         )
 
     @property
@@ -157,21 +231,23 @@ class LearnedDivergence(LinearScores):
         ValueError
             Without ``strong``: the gradient then jumps.
         """
-        if self.strong is None:
-            raise ValueError("without strong the gradient jumps and has no Lipschitz constant; pass strong.")
+        if self.strong is None or self._beyond:
+            raise ValueError(
+                "without strong the gradient jumps, and with a power above 2 it is steep, so that it has no Lipschitz "
+                "constant; pass strong alone."
+            )
         squared, rounding = centred_square_norm(self.X)
         constant = (squared + rounding) / (self.strong * self.rows) + self.l2
         return constant if constant > 0.0 else 1.0  # nothing depends on w
 
-    def _require(self, oracle: str, what: str) -> None:
-        if self.oracle != oracle:
-            raise ValueError(
-                f'{what} belongs to oracle="{oracle}", not to oracle="{self.oracle}"; make a problem with that one.'
-            )
-
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return m(θ)/n and a subgradient in the scores."""
         self._require("marginal", "the objective")
+        if self._beyond:
+            value, slope = power_marginal(
+                np.asarray(scores, dtype=np.float64), self.y, self.strong or 0.0, self.power
+            )
+            return value / self.rows, slope / self.rows
         if self.smooth is None:
             return self._in_order.marginal_without_smooth(scores, self.strong)
         n, (order, ordered) = len(self.y), self._in_order.order(scores)
@@ -185,7 +261,9 @@ class LearnedDivergence(LinearScores):
     def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores, by a callback to the same code."""
         self._require("marginal", "the objective")
-        if self.output_range is None or self.smooth is None:
+        if self._beyond:
+            cost: Any = PowerRisk(self.strong or 0.0, self.power)
+        elif self.output_range is None or self.smooth is None:
             cost = MarginalRisk(self.strong, self.smooth)
         else:
             cost = RestrictedRisk(self.strong, self.smooth, self.output_range)
@@ -197,18 +275,28 @@ class LearnedDivergence(LinearScores):
 
     def link(self, w: Any, *, optimal: bool = True) -> Link:
         """Return the learned link as a curve, with its interval and φ; see :func:`convexrank.links.fit_link`."""
+        if self._beyond:
+            raise ValueError(
+                f"power is {self.power}, and the curve of the link is known for power=2 only; expected(w) has its "
+                "values at the scores."
+            )
         return fit_link(self, w, optimal=optimal)
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression; with moduli it has variables of its own."""
         self._require("marginal", "the exact model")
+        if self._beyond:
+            return power_model(scores, self.y, self.strong or 0.0, self.power) / self.rows, []
         total, limits = class_model(scores, self.y, self.strong, self.smooth, self.output_range)
         return total / self.rows, limits
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, from the formulas as they stand."""
         self._require("marginal", "the objective")
-        value, slope = reference_marginal(scores, self.y, self.strong, self.smooth, self.output_range)
+        if self._beyond:
+            value, slope = power_reference(scores, self.y, self.strong or 0.0, self.power)
+        else:
+            value, slope = reference_marginal(scores, self.y, self.strong, self.smooth, self.output_range)
         return value / self.rows, slope / self.rows
 
     def ball_tangent(self, scores: Any) -> Any:
@@ -221,6 +309,12 @@ class LearnedDivergence(LinearScores):
                 'oracle="projection" is a field and no optimisation problem: nothing is proved about it; make a '
                 'problem with oracle="marginal".'
             )
+        if self._beyond:
+            from convexrank.proof.targets.powers import tangent_of_powers
+
+            middle = midpoints(scores)
+            link = len(self.y) * self.risk_and_score_gradient(middle)[1] + self.y
+            return tangent_of_powers(scores, self.y, self.strong or 0.0, self.power, link)
         if self.smooth is None or (self.strong is None and self.output_range is None):
             return tangent_of_links(scores, self.y, self.strong, self.smooth)
         kind = LinkClass(self.strong, self.smooth, *(self.output_range or (-math.inf, math.inf)))
@@ -234,60 +328,13 @@ class LearnedDivergence(LinearScores):
             kept[order] = cut_off(*parts, self.output_range)[0]
         return tangent_of_bounded_links(scores, self.y, kind, link, kept)
 
-    # --- the published method --------------------------------------------------------------------------------------
-
-    @property
-    def targets(self) -> Array:
-        """The targets y."""
-        return self.y
-
-    def update_direction(self, fitted: Array, w: Array) -> Array:
-        r"""Return :math:`\frac1n X^\top(s - y) + \lambda_2 w` for fitted targets s."""
-        return np.asarray(self.X.T @ ((fitted - self.y) / self.rows), dtype=np.float64) + self.l2 * w
-
-    def field(self, x: Any) -> Array:
-        r"""Return the published direction :math:`\frac1n X^\top(s - y) + \lambda_2 w`, shape (d,).
-
-        s is the projection of y on the vectors that are monotone in the scores with slopes between 1/l and 1/s, and
-        equal at equal scores (4.14); with values in the output range. O(n log n). No l1: that is left to ``prox``.
-
-        Raises
-        ------
-        ValueError
-            With ``smooth`` and a range, where the scores spread so far that nothing satisfies both.
-        """
-        self._require("projection", "the published field")
-        w = self.check_point(x)
-        fitted, (order, ordered) = np.empty(self.rows), self._in_order.order(self.scores(w))
-        bounds = -math.inf, math.inf
-        if (
-            self.output_range is not None and self.smooth is not None
-        ):  # without smooth the fit stays among the targets
-            bounds = self.output_range
-            spread, width = float(ordered[-1] - ordered[0]), bounds[1] - bounds[0]
-            if spread / self.smooth > width:
-                raise ValueError(
-                    f"the published field has no value here: the scores spread over {spread:g}, so that a link with "
-                    f"slopes of at least 1/smooth spreads over {spread / self.smooth:g}, and output_range is "
-                    f"{width:g} wide; take shorter steps, raise smooth, leave one of the two out, or take "
-                    'oracle="marginal", which cuts the link off.'
-                )
-        fitted[order] = projected_targets(ordered, self.y[order], self.strong, self.smooth, bounds)
-        return self.update_direction(fitted, w)
-
-    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Bound value − optimum at x; for the published field return its residual."""
-        if self.oracle == "marginal":
-            return super().certificate(x, witness)
-        w = self.check_point(x, "x")
-        moved = w - self.prox(w - self.field(w), 1.0)
-        return Certificate(float(np.linalg.norm(moved)), math.nan, -math.inf, kind="residual")
-
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, by another solution of the inner minimum."""
-        from convexrank.problems.single_index._definition import least_divergence
+        from convexrank.problems.single_index._definition import least_divergence, least_power_divergence
 
         theta, y = [float(score) for score in scores], self.y.tolist()
+        if self._beyond:
+            return least_power_divergence(theta, y, self.strong or 0.0, self.power) / len(y)
         return least_divergence(theta, y, self.strong, self.smooth, self.output_range) / len(y)
 
     @classmethod

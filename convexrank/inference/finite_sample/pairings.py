@@ -53,6 +53,15 @@ def auc_bounds(hits: Array, totals: Array, alpha: float) -> tuple[float, float]:
     tuple of float
         The lower and the upper bound.
     """
+    shares = shares_of_pairings(hits, totals)
+    return _lower(shares[0], alpha / 2), 1.0 - _lower(shares[1], alpha / 2)
+
+
+def shares_of_pairings(hits: Array, totals: Array) -> Array:
+    """Return the shares of the pairings with 0, 1, … or more right pairs, and with so many or more wrong pairs.
+
+    Tied rows stand in random orders, over which the shares are averaged. With very many rows they are lower bounds.
+    """
     positives = int(hits.sum())
     pairs = min(positives, int(totals.sum()) - positives)
     tied = bool(((hits > 0) & (hits < totals)).any())
@@ -61,8 +70,7 @@ def auc_bounds(hits: Array, totals: Array, alpha: float) -> tuple[float, float]:
         for turn in ((1, -1) if tied else (1,))
         for order in _orders(hits[::turn], totals[::turn], turn, _ORDERS if tied else 1)
     ]
-    shares = np.mean([_shares(order, pairs) for order in orders], axis=0)
-    return _lower(shares[0], alpha / 2), 1.0 - _lower(shares[1], alpha / 2)
+    return np.mean([_shares(order, pairs) for order in orders], axis=0)
 
 
 def _orders(hits: Array, totals: Array, turn: int, number: int) -> list[Array]:
@@ -76,7 +84,7 @@ def _orders(hits: Array, totals: Array, turn: int, number: int) -> list[Array]:
 
 
 def _shares(up: Array, pairs: int) -> Array:
-    """Return the shares of the pairings with 0, 1, … or more right pairs, and with so many or more wrong pairs."""
+    """Return the shares for one order of the rows, lowest score first."""
     positives = int(up.sum())
     others = len(up) - positives
     # turned around, the negatives above a positive become positives above a negative

@@ -1,0 +1,79 @@
+"""The published method of chapter 4, GradMaPr: a field, and no gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from convexrank.core.results import Certificate, Witness
+from convexrank.links.marginal_cost import projected_targets
+from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems.single_index._sorted_targets import RankedTargets
+
+Array = np.ndarray
+
+
+class PublishedField(LinearScores):
+    """What a learned divergence adds to its optimisation problem: the published field, and its residual."""
+
+    y: Any
+    strong: Any
+    smooth: Any
+    oracle: Any
+    output_range: Any
+    _in_order: RankedTargets
+
+    def _require(self, oracle: str, what: str) -> None:
+        if self.oracle != oracle:
+            raise ValueError(
+                f'{what} belongs to oracle="{oracle}", not to oracle="{self.oracle}"; make a problem with that one.'
+            )
+
+    @property
+    def targets(self) -> Array:
+        """The targets y."""
+        return self.y
+
+    def update_direction(self, fitted: Array, w: Array) -> Array:
+        r"""Return :math:`\frac1n X^\top(s - y) + \lambda_2 w` for fitted targets s."""
+        return np.asarray(self.X.T @ ((fitted - self.y) / self.rows), dtype=np.float64) + self.l2 * w
+
+    def field(self, x: Any) -> Array:
+        r"""Return the published direction :math:`\frac1n X^\top(s - y) + \lambda_2 w`, shape (d,).
+
+        s is the projection of y on the vectors that are monotone in the scores with slopes between 1/l and 1/s, and
+        equal at equal scores (4.14); with values in the output range. O(n log n). No l1: that is left to ``prox``.
+
+        Raises
+        ------
+        ValueError
+            With ``smooth`` and a range, where the scores spread so far that nothing satisfies both.
+        """
+        self._require("projection", "the published field")
+        w = self.check_point(x)
+        fitted, (order, ordered) = np.empty(self.rows), self._in_order.order(self.scores(w))
+        bounds = -math.inf, math.inf
+        if (
+            self.output_range is not None and self.smooth is not None
+        ):  # without smooth the fit stays among the targets
+            bounds = self.output_range
+            spread, width = float(ordered[-1] - ordered[0]), bounds[1] - bounds[0]
+            if spread / self.smooth > width:
+                raise ValueError(
+                    f"the published field has no value here: the scores spread over {spread:g}, so that a link with "
+                    f"slopes of at least 1/smooth spreads over {spread / self.smooth:g}, and output_range is "
+                    f"{width:g} wide; take shorter steps, raise smooth, leave one of the two out, or take "
+                    'oracle="marginal", which cuts the link off.'
+                )
+        fitted[order] = projected_targets(ordered, self.y[order], self.strong, self.smooth, bounds)
+        return self.update_direction(fitted, w)
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound value − optimum at x; for the published field return its residual."""
+        if self.oracle == "marginal":
+            return super().certificate(x, witness)
+        w = self.check_point(x, "x")
+        moved = w - self.prox(w - self.field(w), 1.0)
+        return Certificate(float(np.linalg.norm(moved)), math.nan, -math.inf, kind="residual")
