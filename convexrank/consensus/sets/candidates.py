@@ -61,8 +61,8 @@ class CandidateSets(RecommendationSets):
         for node, rows in enumerate(given):
             if np.size(rows) == 0:
                 raise ValueError(
-                    f"candidates has none for node {called(names, node)}; give it one, such as the uniform "
-                    "distribution for a node without links."
+                    f"candidates is incomplete: node {called(names, node)} has no candidate in its sets; give it one, "
+                    "such as the uniform distribution for a node without links."
                 )
             values = check_distributions(rows, len(given), f"candidates[{node}]")
             values.flags.writeable = False
