@@ -154,7 +154,13 @@ def test_without_a_test_a_quarter_of_each_label_is_held_out(files, capsys):
 def test_a_search_chooses_by_the_precision_of_lists(files, capsys):
     status, out, _ = run(capsys, "fit", files / "table.csv", *FIT, "--search", "--p", 2)
     assert status == 0
-    assert re.search(r"chosen by cross-validation: p = 2, l2 = (0.0001|0.001|0.01|0.1)\n", out)
+    assert re.search(r"chosen by cross-validation: l2 = (0.0001|0.001|0.01|0.1)\n", out)
+    status, out, _ = run(capsys, "fit", files / "table.csv", *FIT, "--search")
+    assert re.search(r"chosen by cross-validation: l2 = [\d.]+, p = (1|4|16)\n", out)
+    partial = ["--objective", "partial_auc", "--max-fpr", "0.2"]
+    status, out, _ = run(capsys, "fit", files / "table.csv", *FIT, *partial, "--search")
+    assert status == 0
+    assert re.search(r"chosen by cross-validation: l2 = [\d.]+\n", out)
 
 
 def test_a_report_is_one_file_with_what_was_printed_and_figures(files, capsys):

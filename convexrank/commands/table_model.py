@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import joblib
@@ -18,7 +18,7 @@ from convexrank.estimators import PushRanker, TableEncoder
 from convexrank.inference import Interval, auc_interval, precision_at_interval
 from convexrank.metrics import precision_at
 
-# What a search tries; p = 1 is bipartite ranking without a push.
+# What a search tries; p = 1 is bipartite ranking without a push, and other objectives have no p.
 _SEARCHED = {"p": [1.0, 4.0, 16.0], "l2": [1e-4, 1e-3, 1e-2, 1e-1]}
 
 Array = np.ndarray
@@ -34,6 +34,7 @@ class TableModel:
     encoder: TableEncoder
     ranker: PushRanker
     baseline: LogisticRegression
+    chosen: dict[str, float] = field(default_factory=dict)
 
     def scores(self, columns: Columns) -> Array:
         """Return the scores of rows."""
@@ -89,14 +90,13 @@ def fitted(
     encoded = encoder.fit(features).transform(features)
     baseline = LogisticRegression(max_iter=1000).fit(encoded, y)
     ranker: Any = PushRanker(**options)
-    grid = {name: values for name, values in _SEARCHED.items() if name not in options}
+    given = {*options, "p"} if {"objective", "price"} & set(options) else set(options)
+    grid = {name: values for name, values in _SEARCHED.items() if name not in given}
     if share is not None and grid:
         measure = make_scorer(precision_at, k=min(share, 1.0))
         found = GridSearchCV(ranker, grid, scoring=measure, cv=StratifiedKFold(5)).fit(encoded, y)
-        ranker = found.best_estimator_
-    else:
-        ranker.fit(encoded, y)
-    return TableModel(label, value, encoder, ranker, baseline)
+        return TableModel(label, value, encoder, found.best_estimator_, baseline, found.best_params_)
+    return TableModel(label, value, encoder, ranker.fit(encoded, y), baseline)
 
 
 def measured(model: TableModel, columns: Columns, top: int) -> Measured:

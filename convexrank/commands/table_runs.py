@@ -46,8 +46,10 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
     found = measured(model, others, top)
     lines = [*_columns(model, len(rows[model.label])), "", *_measures(found, where, model)]
     lines += ["", "columns that move scores most", *_moving(model, rows), ""]
-    if arguments.search:
-        lines.append(f"chosen by cross-validation: p = {model.ranker.p:g}, l2 = {model.ranker.l2:g}")
+    if model.chosen:
+        lines.append(
+            f"chosen by cross-validation: {', '.join(f'{k} = {v:g}' for k, v in model.chosen.items())}"
+        )
     lines.append(paragraph(f"solved: {solution.status.name}, {solution.certificate}"))
     if arguments.save:
         save(model, arguments.save)
