@@ -154,7 +154,7 @@ def test_values_whose_sums_are_beyond_floats_are_refused():
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            with pytest.raises(ValueError, match="beyond floats; divide all numbers"):
+            with pytest.raises(ValueError, match="beyond floats, expected smaller ones; divide all numbers"):
                 call()
 
 

@@ -109,7 +109,7 @@ def m_ary_risk_interval(
     >>> random = np.random.default_rng(0)
     >>> y = random.normal(size=600)
     >>> m_ary_risk_interval(y, y + 0.3 * random.normal(size=600), rounds=200)
-    Interval(m_ary_risk = 0.2533 in [0.1722, 0.3475], level 95 %, exact, 600 rows)
+    Interval(m_ary_risk = 0.2333 in [0.1591, 0.3203], level 95 %, exact, 600 rows)
     """
     return measured(
         MaryRisk(ties, tuples=Tuples(m, loss, ties, rounds, seed)), y, s, method, level, None, groups

@@ -93,7 +93,7 @@ def monitor(
     convention: Any = None,
     level: float = 0.95,
 ) -> Monitoring:
-    r"""Intervals for a measure that is looked at after every period, for every distribution.
+    r"""Return intervals for a measure that is looked at after every period, for every distribution.
 
     An interval of level 95 % that is computed anew each day leaves out the truth on some day almost surely. Here the
     probability is at least the level that *all* intervals contain the measure, however many periods there are and

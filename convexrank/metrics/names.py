@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from convexrank.data import check_choice, shown
+from convexrank.data import check_choice, check_flag, shown
 from convexrank.metrics.discounted import average_reciprocal_rank, dcg
 from convexrank.metrics.gain import ndcg
 from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank
@@ -78,6 +78,7 @@ def named(name: str, by_query: bool = False) -> Callable[..., Any]:
     >>> metrics.named("precision@2")([1, 0, 1, 0], [4, 3, 2, 1])
     0.5
     """
+    by_query = check_flag(by_query, "by_query")
     found, options = parsed(name)
     function, option = check_choice(found, _NAMES, "the name of a measure")
     if option and not options and found not in _WITHOUT:

@@ -17,7 +17,6 @@ from convexrank.core.results import Status
 from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
 from convexrank.data import Chunks
 from convexrank.modelling import conjugate, recession
-from convexrank.modelling.balls import as_objects, tangent_in_balls
 from convexrank.modelling.certificates.minorants import lowered_tangent, rounded
 from convexrank.modelling.certificates.pair_blocks import LISTED
 from convexrank.modelling.certificates.reference import Reference
@@ -32,7 +31,6 @@ from convexrank.modelling.latex import latex
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
 from convexrank.modelling.program import Program
-from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.kinks import shared_at_zero
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth, is_cheap
 from convexrank.modelling.smoothing.smoothed import Smoothed
@@ -322,12 +320,16 @@ class Declared(LinearScores):
 
     def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
         """Return what the multipliers of the smooth function prove, by the conjugate of the risk itself."""
+        from convexrank.modelling.smoothing.below import below
+
         with np.errstate(over="ignore", invalid="ignore"):  # quotients by a width of almost 0
             offset, slopes = below(self.program, self._smoothed_risks.smoothing.at(width), scores)
         return offset + float(slopes @ scores), slopes
 
     def ball_below(self, scores: Any, width: float) -> Any:
         """Return :meth:`reference_below` in ball arithmetic."""
+        from convexrank.modelling.balls import as_objects
+        from convexrank.modelling.smoothing.below import below_in_balls
         from convexrank.proof.balls import ZERO, Tangent
 
         scores = as_objects(scores)
@@ -417,6 +419,7 @@ class Declared(LinearScores):
 
     def ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, for proofs; shape (n,) in and out."""
+        from convexrank.modelling.balls import as_objects, tangent_in_balls
         from convexrank.proof.balls import ZERO, Tangent
 
         value, slope, slack = tangent_in_balls(self.program, as_objects(scores))

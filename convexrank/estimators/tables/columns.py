@@ -41,7 +41,13 @@ def columns_of(table: Any) -> dict[str, Array]:
     elif isinstance(table, Mapping) and not sparse.issparse(table):
         found = {str(name): np.asarray(column, dtype=object) for name, column in table.items()}
     else:
-        array = check_array(table, dtype=cast(Any, None), ensure_all_finite=False, input_name="X")
+        try:
+            array = check_array(table, dtype=cast(Any, None), ensure_all_finite=False, input_name="X")
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(
+                f"X: {error}; expected a data frame, columns by name, or an array of shape (n, d)."
+            ) from error
         found = {f"x{j}": array[:, j] for j in range(array.shape[1])}
     lengths = {len(column) for column in found.values()}
     if len(lengths) != 1 or lengths == {0}:

@@ -339,8 +339,12 @@ def _of_threshold(node: Threshold) -> tuple[Up, Down]:
                 return float(c @ function.read(_PLAIN, b * (part - t))) - target
 
             low, high = top - below - 1.0 / b, top + 1.0 / b
+            # far away the ends of the interval are rounded to one another
+            step = max(high - low, 8.0 * float(np.finfo(float).eps) * abs(top))
             while excess(high) > 0.0:
-                high += high - low
+                high, step = high + step, 2.0 * step
+            while excess(low) < 0.0:
+                low, step = low - step, 2.0 * step
             found.append(root(excess, low, high, xtol=1e-300, rtol=4.0 * float(np.finfo(float).eps)))
         t = np.array(found)
         slopes = function.slopes(b * (x - axis.spread(t)))[1]

@@ -337,7 +337,7 @@ class LearnedDivergence(PublishedField):
         from convexrank.problems.single_index._definition import least_divergence, least_power_divergence
 
         theta, y = [float(score) for score in scores], self.y.tolist()
-        if self._beyond:
+        if self.power != 2.0:
             return least_power_divergence(theta, y, self.strong or 0.0, self.power) / len(y)
         return least_divergence(theta, y, self.strong, self.smooth, self.output_range) / len(y)
 
