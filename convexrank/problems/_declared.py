@@ -37,8 +37,6 @@ from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._log_sum_exps import LogSumExps
 from convexrank.problems._smoothed_weights import SmoothedRisks
-from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
-from convexrank.problems.duals._declared import DeclaredConjugate
 from convexrank.problems.duals._many_pairs import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._streams import refuse_chunks
@@ -377,11 +375,14 @@ class Declared(LinearScores):
         return super().dual()
 
     @cached_property
-    def conjugate(self) -> Conjugate | DeclaredConjugate | None:
+    def conjugate(self) -> Any:
         """The conjugate of the risk, for the dual; None where a function has none, or nothing bounds the minimiser.
 
         Of log-sum-exps and maxima of scores the multipliers are distributions, which are known without a penalty too.
         """
+        from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
+        from convexrank.problems.duals._declared import DeclaredConjugate
+
         if (terms := log_sum_exps(self.program.root, maxima=True)) is not None:
             return Conjugate(shares_of_terms(terms), self.rows)
         if not conjugate.has_conjugate(self.program) or self.program.pair_count > LISTED:
