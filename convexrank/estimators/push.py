@@ -346,7 +346,7 @@ def check_one_query(qid: Any, length: int) -> None:
     if count > 1:
         raise ValueError(
             f"qid names {count} queries, but PushRanker ranks one list. Pass qid=None to rank all rows together; to "
-            "push within each query, list the pairs of each and use problems.CrucialPairs."
+            "push within each query, give the formulation the queries: problems.PNormPush(X, y, p, qid=qid)."
         )
 
 
