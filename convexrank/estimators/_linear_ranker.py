@@ -146,7 +146,7 @@ class LinearEstimator(BaseEstimator):
             X, self.bins or _BINS, self.monotone, words, names=names, sample_weight=weights
         )
         if self.features == "products" and words:
-            named = list(self.feature_names_in_[list(words)])
+            named = [design.levels[j].name for j in words]
             raise ValueError(
                 f"X has categories in the columns {shown(named)}, of which no products are made; pass "
                 "features='thresholds', or leave them out."
