@@ -14,9 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.capabilities import Convex
+from convexrank.core.capabilities import Convex, Proximal
 from convexrank.regularizers import Penalty
-from convexrank.solvers.jitted.accelerated import JaxProximal
 
 Array = np.ndarray
 
@@ -75,8 +74,17 @@ class PenaltyInUnits(Penalty):
         return error * (float(np.linalg.norm(where)) + error / (2.0 * least)) if error > 0.0 else 0.0
 
 
-class _Steps(Convex, JaxProximal, Protocol):
-    """A problem that methods of plain steps take, with units of its columns."""
+class _Steps(Convex, Proximal, Protocol):
+    """A problem that methods of plain steps take, with units of its columns; also in JAX where one asks for that."""
+
+    @property
+    def dtype(self) -> str:
+        """Floating type of the data."""
+        ...
+
+    def jax_smooth(self) -> Callable[[Any], Any]:
+        """Return the smooth part as a JAX function of w."""
+        ...
 
     @property
     def units(self) -> Array:

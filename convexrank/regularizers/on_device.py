@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
@@ -31,7 +30,7 @@ def proximal_map(penalty: Penalty) -> Callable[[Any, Any], Any]:
     >>> import jax.numpy as jnp
     >>> from convexrank.regularizers import Penalty
     >>> from convexrank.regularizers.on_device import proximal_map
-    >>> proximal_map(Penalty(l1=1.0))(jnp.array([3.0, -0.5]), 2.0).tolist()
+    >>> proximal_map(Penalty(l1=1.0))(jnp.array([3.0, 0.5]), 2.0).tolist()
     [1.0, 0.0]
     """
     strengths = penalty.strengths if penalty.l1 > 0 else None

@@ -167,8 +167,9 @@ def chosen(device: Any) -> Any:
     with with_x64():
         import jax
 
-        default = jax.config.jax_default_device
-        return find_device(default) if default is not None else jax.devices()[0]
+        config: Any = jax.config
+        default = config.jax_default_device
+        return jax.devices()[0] if default is None else find_device(default)
 
 
 def is_small(made: Any) -> bool:

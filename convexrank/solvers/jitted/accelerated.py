@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
 from convexrank.core.capabilities import Proximal
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, keep_checked
-from convexrank.solvers.descent.accelerated import check_factors
+from convexrank.solvers.descent.accelerated import Lipschitz, check_factors
 from convexrank.solvers.jitted._chunks import (
     Loop,
     bytes_of,
@@ -45,6 +45,10 @@ class JaxProximal(Proximal, Protocol):
     def jax_prox(self) -> Callable[[Any, Any], Any]:
         """Return the proximal map of the rest as a JAX function of (v, step), a pytree."""
         ...
+
+
+class _WithConstant(JaxProximal, Lipschitz, Protocol):
+    """The same with a constant."""
 
 
 @dataclass(frozen=True)
@@ -138,5 +142,5 @@ class JaxAccelerated:
         """Run one chunk on the device."""
         return next_state(problem, state, self.chunk)
 
-    def _knows_constant(self, problem: Any) -> bool:
+    def _knows_constant(self, problem: JaxProximal) -> TypeGuard[_WithConstant]:
         return "Lipschitz" in problem.capabilities and not self.line_search

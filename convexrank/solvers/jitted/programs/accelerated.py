@@ -76,9 +76,7 @@ def advance(
             return lipschitz, trial[1] + 1, tried(lipschitz)
 
         first = (state.lipschitz * factors.shrinkage).astype(z.dtype)
-        lipschitz, tries, (x, trial_value, slope) = jax.lax.while_loop(
-            fails, again, (first, 0, tried(first))
-        )
+        lipschitz, tries, (x, trial_value, slope) = jax.lax.while_loop(fails, again, (first, 0, tried(first)))
         t, extrapolated = _extrapolate(z, x, state.x, state.t)
         found = Momentum(x, trial_value, slope, extrapolated, t, lipschitz, state.stalled)
         lost = tries >= _TRIALS

@@ -88,7 +88,7 @@ def _searched(both: Callable[[Any], Any], state: Iterate, direction: Any) -> Ite
     success = good(length, found)
     kept = (state.x, state.value, state.gradient)
     chosen = (jnp.where(success, new, old) for new, old in zip(found, kept, strict=True))
-    return Iterate(*chosen, ~success)
+    return Iterate(next(chosen), next(chosen), next(chosen), ~success)
 
 
 def _by_hessian(objective: Any, units: Any, state: Iterate) -> Any:
