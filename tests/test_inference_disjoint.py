@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from convexrank import inference
+from convexrank.inference.arguments import measure_named
 from convexrank.inference.finite_sample.disjoint import Disjoint, difference_bounds, share_bounds, systems_of
 from tests.tolerances import tolerance
 
@@ -48,7 +49,7 @@ def test_losses_are_those_of_all_pairs_on_average():
     rule = np.sign(s[:, None] - s).astype(float) * (rng.random((60, 60)) < 0.8) + 0.0
     for scores in (s, rule):
         found = inference.ranking_risk_interval(y, scores)
-        measure = inference.arguments.measure_named("ranking_risk")
+        measure = measure_named("ranking_risk")
         tuples = measure.tuples(measure.read(y, scores).ranked(scores))
         mean, spread = (f(tuples.counts[:, 0]) / tuples.size for f in (np.mean, np.std))
         assert mean == pytest.approx(found.estimate, abs=5 * spread / math.sqrt(len(tuples.counts)))
@@ -121,9 +122,9 @@ def test_bounds_do_not_depend_on_the_order_of_rows():
 
 
 def test_errors_are_at_most_alpha():
-    """The share of 500 samples whose interval lacks the truth, at a low level that leaves many out."""
+    """The share of 150 samples whose interval lacks the truth, at a low level that leaves many out."""
     rng, level, lost = np.random.default_rng(7), 0.6, [0, 0]
-    for _ in range(500):
+    for _ in range(150):
         y = rng.normal(size=30)
         s = 0.6 * y + 0.8 * rng.normal(size=30)
         ranks = np.array([np.argsort(np.argsort(x)) for x in (y, s)])
@@ -141,7 +142,7 @@ def test_errors_are_at_most_alpha():
             10,
         )
         lost[1] += difference_bounds(tuples, 1 - level)[2] < 1 - level
-    assert max(lost) <= 500 * (1 - level) + 3 * math.sqrt(500 * level * (1 - level))
+    assert max(lost) <= 150 * (1 - level) + 3 * math.sqrt(150 * level * (1 - level))
     assert lost[0] > 0  # or the level says nothing
 
 
