@@ -57,7 +57,6 @@ class Edges(Protocol):
 
     def blocks(self, first: int, last: int) -> Iterator[EdgeBlock]:
         """Go through the edges into some nodes."""
-        ...
 
 
 def each_block(

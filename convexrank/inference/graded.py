@@ -43,7 +43,6 @@ class Values:
 class _Measure(Protocol):
     def values(self, y: Any, s: Any, qid: Any, name: str) -> Array:
         """Check the scores, and return the value of each unit."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

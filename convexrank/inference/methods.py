@@ -13,17 +13,10 @@ from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_choice
 from convexrank.inference.concentration import binary_divergence, mean_lower, mean_upper
 from convexrank.inference.finite_sample.betting import two_sided
-from convexrank.inference.rows import Guide, Rows
+from convexrank.inference.rows import Guide
 
 # Shares that differ by less are equal, but for rounding.
 _ROUNDING = 1e-12
-
-
-class _Sample(Protocol):
-    @property
-    def rows(self) -> Rows:
-        """The units of the sample."""
-        ...
 
 
 class Measure(Protocol):
@@ -32,31 +25,24 @@ class Measure(Protocol):
     @property
     def name(self) -> str:
         """How it is called."""
-        ...
 
     def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Any:
         """Read labels, weights and groups."""
-        ...
 
     def value(self, ranked: Any) -> float:
         """Return the value on the sample."""
-        ...
 
     def influence(self, ranked: Any) -> Any:
         """Return the contribution of each unit to the error of the value."""
-        ...
 
     def guide(self, ranked: Any) -> Guide:
         """Return what an asymptotic interval needs of the sample."""
-        ...
 
     def exact(self, ranked: Any, alpha: float) -> tuple[float, float]:
         """Return bounds that hold together with probability 1 − alpha."""
-        ...
 
     def shown(self, value: float) -> float:
         """Turn a value into the requested quantity, by an increasing affine map."""
-        ...
 
 
 class Plan(Protocol):
@@ -64,34 +50,12 @@ class Plan(Protocol):
 
     def exact(self, n: int, value: float, alpha: float) -> float:
         """Width of the exact interval with n units."""
-        ...
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         """Width of the asymptotic interval with n units."""
-        ...
 
-
-class Method(Protocol):
-    """A way to intervals and tests."""
-
-    @property
-    def name(self) -> str:
-        """How it is called."""
-        ...
-
-    def bounds(self, measure: Measure, ranked: Any, alpha: float) -> tuple[float, float]:
-        """Return the ends of the interval of one measure."""
-        ...
-
-    def difference(
-        self, measure: Measure, first: Any, second: Any, alpha: float, names: str
-    ) -> tuple[float, float, float]:
-        """Return the ends of the interval of a difference, and the p-value of no difference."""
-        ...
-
-    def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
-        """Return the width of the interval with n units."""
-        ...
+    def sizes(self, n: int) -> dict[str, int]:
+        """The meaning of n units."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +156,8 @@ def student_interval(value: float, error: float, freedom: float, alpha: float) -
     return float(expit(centre - half)), float(expit(centre + half))
 
 
+#: A way to intervals and tests.
+Method = Exact | Asymptotic
 _METHODS: dict[str, Method] = {"exact": Exact(), "asymptotic": Asymptotic()}
 
 

@@ -79,7 +79,6 @@ class _Steps(Convex, Proximal, Protocol):
     @property
     def units(self) -> Array:
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two."""
-        ...
 
 
 def units_of_columns(problem: _Steps) -> Array | None:

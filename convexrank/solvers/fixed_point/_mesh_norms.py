@@ -26,7 +26,6 @@ class NormFixedPoint(FixedPoint, Protocol):
     @property
     def norm_parts(self) -> tuple[NormPart, ...]:
         """The parts."""
-        ...
 
 
 @dataclass(frozen=True)
