@@ -51,21 +51,26 @@ class Loss(Protocol):
     @property
     def smooth(self) -> bool:
         """Whether the derivative is continuous."""
+        ...
 
     @property
     def attained(self) -> bool:
         """Whether the infimum 0 is reached at a finite margin."""
+        ...
 
     @property
     def polynomial(self) -> tuple[float, ...] | None:
         """Coefficients in powers of the positive part of 1 - z, or None."""
+        ...
 
     @property
     def factorises(self) -> bool:
         """Whether the loss of a difference is a product of a positive's and a negative's factor."""
+        ...
 
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise on a cvxpy expression or an array."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -46,16 +46,20 @@ class Price(Protocol):
     @property
     def convex(self) -> bool:
         """Whether g itself is convex, so that any convex loss may be used."""
+        ...
 
     @property
     def log_convex(self) -> bool:
         """Whether h(a) = g(exp a) is convex, so that the exponential loss may be used."""
+        ...
 
     def g(self, r: Any) -> Any:
         """Evaluate the price of r >= 0, elementwise."""
+        ...
 
     def h(self, a: Any) -> Any:
         """Evaluate the price of exp(a), elementwise."""
+        ...
 
 
 class _TwoFaces:

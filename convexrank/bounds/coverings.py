@@ -21,6 +21,7 @@ class Covering(Protocol):
 
     def log_number(self, radius: float) -> float:
         """Return the logarithm of a number of balls of this radius that cover the family."""
+        ...
 
 
 @dataclass(frozen=True)

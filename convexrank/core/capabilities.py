@@ -4,7 +4,9 @@ A solver lists the names of the protocols that it needs, and its signature state
 that only one method or one family of methods needs is in the file of that method: ``Blocks`` with ``alternating``,
 ``Coordinates`` with ``boosting``, ``Smoothable`` and ``Mergeable`` with ``continuation``, ``FiniteSum`` with
 ``stochastic-gradient``,
-``Lipschitz`` with ``accelerated``, ``JaxObjective`` with ``jaxopt-lbfgs``, ``HessianProducts`` with ``newton-cg``,
+``Lipschitz`` with ``accelerated``, ``JaxObjective`` with ``jaxopt-lbfgs``, ``JaxCurved`` with ``jax-newton``,
+``JaxProximal`` with ``jax-accelerated``,
+``HessianProducts`` with ``newton-cg``,
 ``Multimodal`` with ``multi-start``, ``Constrained`` with ``multiplier-search``, ``Flows`` with ``interior-point``,
 ``Saddle``, ``AffineFixedPoint``, ``SplitFeasibility`` and ``SingleIndex`` with their families.
 """
@@ -51,59 +53,76 @@ class Solvable(Protocol):
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the protocols that this instance fulfils."""
+        ...
 
     @property
     def default_solver(self) -> str:
         """Name of the default solver."""
+        ...
 
     @property
     def default_reason(self) -> str:
         """Reason for the default solver, in a few words; may be empty."""
+        ...
 
     @property
     def dimension(self) -> int:
         """Number of unknowns."""
+        ...
 
     @property
     def has_objective(self) -> bool:
         """Whether there is an objective."""
+        ...
 
     @property
     def strong_convexity(self) -> float:
         """A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known."""
+        ...
 
     def adapt_solver(self, solver: Any) -> Any:
         """Return the solver that runs in place of one that fits."""
+        ...
 
     def check_together(self, solver: Any, options: Any) -> None:
         """Refuse what processes that solve the problem together are asked differently."""
+        ...
 
     def start(self) -> Array:
         """Return the point at which solvers start unless told otherwise."""
+        ...
 
     def check_point(self, x: Any, name: str = "x") -> Array:
         """Return x as an array of the right shape."""
+        ...
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective."""
+        ...
 
     def value_at(self, x: Array) -> float:
         """Return the objective at x, NaN where there is none."""
+        ...
 
     def project_feasible(self, x: Array) -> Array:
         """Return a feasible point near x."""
+        ...
 
     def terminal_status(self, w: Array) -> Status | None:
         """Recognise at w that no minimiser exists."""
+        ...
 
     def may_lack_minimiser(self, w: Array) -> bool:
         """Whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
+        ...
 
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Explain why no minimiser exists: status, direction, detail; None where nothing is found."""
+        ...
 
     def remark(self, x: Array) -> str:
         """Return a remark on an answer that met the tolerance."""
+        ...
 
 
 @runtime_checkable
@@ -113,20 +132,25 @@ class Exact(Solvable, Protocol):
     @property
     def rows(self) -> int:
         """Number of examples, by which attempts that would take too long are left out; 0 where there are none."""
+        ...
 
     @property
     def always_feasible(self) -> bool:
         """Whether some point satisfies all constraints whatever the data."""
+        ...
 
     @property
     def model_is_nonlinear(self) -> bool:
         """Whether the exact model is convex by a theorem only, and goes to a nonlinear solver."""
+        ...
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the cvxpy problem and its named variables, the unknown first."""
+        ...
 
     def other_model(self) -> CvxpyModel | None:
         """Return the same model in another form, tried if conic solvers fail on the first; None if there is none."""
+        ...
 
 
 @runtime_checkable
@@ -136,19 +160,24 @@ class Convex(Solvable, Protocol):
     @property
     def penalty(self) -> Penalty:
         """The part of the objective that depends on w alone."""
+        ...
 
     @property
     def risk_infimum(self) -> float:
         """A number that the risk is never below; minus infinity if none is known."""
+        ...
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk at w and one subgradient with respect to w."""
+        ...
 
     def prox(self, v: Array, step: float) -> Array:
         """Return the proximal map of the part of the penalty that is not smooth."""
+        ...
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum at w from a subgradient of risk and l2 there, at no cost."""
+        ...
 
 
 @runtime_checkable
@@ -158,12 +187,15 @@ class Smooth(Solvable, Protocol):
     @property
     def units(self) -> Array:
         """Units of the unknowns that equalise their effects on the objective, powers of two."""
+        ...
 
     def value_and_gradient(self, w: Any) -> tuple[float, Array]:
         """Return the objective and its gradient."""
+        ...
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum at w from the gradient there, at no cost, for solvers."""
+        ...
 
 
 @runtime_checkable
@@ -172,6 +204,7 @@ class TwiceDifferentiable(Smooth, Protocol):
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return the objective, its gradient and its Hessian, shape (d, d), from one pass."""
+        ...
 
 
 @runtime_checkable
@@ -180,15 +213,19 @@ class Proximal(Solvable, Protocol):
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return the smooth part and its gradient."""
+        ...
 
     def nonsmooth_value(self, w: Array) -> float:
         """Return the part of the objective that is not smooth; infinity outside constraints."""
+        ...
 
     def prox(self, v: Array, step: float) -> Array:
         """Return the proximal map of the part that is not smooth."""
+        ...
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum at w from the gradient of the smooth part there, at no cost."""
+        ...
 
 
 @runtime_checkable
@@ -197,9 +234,11 @@ class Field(Solvable, Protocol):
 
     def field(self, x: Array) -> Array:
         """Return the direction at x."""
+        ...
 
     def prox(self, v: Array, step: float) -> Array:
         """Return the proximal map of the terms that the direction does not include, such as constraints."""
+        ...
 
 
 def is_field(problem: Solvable) -> TypeIs[Field]:
@@ -225,12 +264,15 @@ class FixedPoint(Solvable, Protocol):
     @property
     def modulus(self) -> float:
         """A contraction factor of the map in the metric of ``distance``."""
+        ...
 
     def distance(self, a: Array, b: Array) -> float:
         """Return how far apart two points are, in the metric that the certificate bounds."""
+        ...
 
     def apply_map(self, x: Array) -> Array:
         """Return the image of x."""
+        ...
 
 
 @runtime_checkable
@@ -239,6 +281,7 @@ class Feasibility(Solvable, Protocol):
 
     def violation(self, x: Array) -> float:
         """Return the violation of the constraints at x; 0 if x satisfies them."""
+        ...
 
 
 @runtime_checkable
@@ -247,9 +290,11 @@ class Referenced(Solvable, Protocol):
 
     def reference(self) -> Array:
         """Return the answer."""
+        ...
 
     def distance(self, a: Array, b: Array) -> float:
         """Return how far apart two answers are, in the metric that the certificate bounds."""
+        ...
 
 
 @runtime_checkable
@@ -258,6 +303,7 @@ class Ordered(Solvable, Protocol):
 
     def proved_top(self, x: Array, bound: float, k: int) -> Array:
         """Return the longest list of first entries, at most k, whose order no error up to ``bound`` can change."""
+        ...
 
 
 @runtime_checkable
@@ -266,6 +312,7 @@ class Certified(Solvable, Protocol):
 
     def certificate(self, x: Array, witness: Witness | None = None) -> Certificate:
         """Return the bound at x."""
+        ...
 
 
 @runtime_checkable
@@ -274,9 +321,11 @@ class CertifiedInParts(Certified, Protocol):
 
     def certificate_part(self, x: Array, part: int, parts: int) -> Array:
         """Return the numbers that one part of the unknowns contributes at x; all parts have the same number of them."""
+        ...
 
     def certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
         """Return the bound at x from the numbers of all parts, one row for each part."""
+        ...
 
 
 @cache

@@ -55,25 +55,31 @@ class LinearRisk(Protocol):
     @property
     def penalty(self) -> Penalty:
         """The penalty, the part of the objective that depends on w directly."""
+        ...
 
     @property
     def dimension(self) -> int:
         """Number of weights d."""
+        ...
 
     @property
     def unit(self) -> float:
         """A large length of w in the units of the features."""
+        ...
 
     @property
     def differentiable(self) -> bool:
         """Whether the risk is differentiable."""
+        ...
 
     @property
     def risk_infimum(self) -> float:
         """A number that the risk is never below; minus infinity if none is known."""
+        ...
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return the tangent of the risk at w, or what a smoothed risk proves there, with bounds on the rounding."""
+        ...
 
 
 def certificate_radius(

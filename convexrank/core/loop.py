@@ -103,14 +103,17 @@ class Method(Protocol):
     @property
     def name(self) -> str:
         """The name under which the registry knows it."""
+        ...
 
     @property
     def requires(self) -> frozenset[str]:
         """Names of the capabilities that a problem must offer."""
+        ...
 
     @property
     def default_max_iter(self) -> int:
         """Iteration limit when the caller gives none."""
+        ...
 
 
 class Solver(Method, Protocol[P]):
@@ -121,9 +124,11 @@ class Solver(Method, Protocol[P]):
 
     def init(self, problem: P, x0: Array) -> State:
         """Return the state at the starting point."""
+        ...
 
     def step(self, problem: P, state: State) -> State:
         """Return the state after one iteration."""
+        ...
 
 
 def certificate_of(problem: Solvable, x: Array, witness: Witness | None, residual: float) -> Certificate:

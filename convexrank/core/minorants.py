@@ -125,9 +125,11 @@ class _HasMinorants(Protocol):
     @property
     def penalty(self) -> Penalty:
         """The part of the objective that depends on w alone."""
+        ...
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return the tangent of the risk at w, or what the multipliers of the smoothed risk prove there."""
+        ...
 
 
 class Bundle:

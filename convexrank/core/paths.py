@@ -330,6 +330,7 @@ class Carrying(Protocol):
         Its ``columns_left`` has, for each, the least number of columns that were looked at; its
         ``next_start(solution)`` says where the next solve starts.
         """
+        ...
 
 
 class _Carried:

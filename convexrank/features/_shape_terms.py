@@ -268,13 +268,16 @@ class Sum(Protocol):
     @property
     def functions(self) -> tuple[StepFunction, ...]:
         """The terms of one feature."""
+        ...
 
     @property
     def surfaces(self) -> tuple[Surface, ...]:
         """The terms of two features."""
+        ...
 
     def __call__(self, X: Any) -> Array:
         """Return the scores of rows."""
+        ...
 
 
 def low_codes(levels: ColumnLevels, values: Array) -> Array:

@@ -57,6 +57,7 @@ class Edges(Protocol):
 
     def blocks(self, first: int, last: int) -> Iterator[EdgeBlock]:
         """Go through the edges into some nodes."""
+        ...
 
 
 def each_block(

@@ -22,28 +22,35 @@ class HasLink(Protocol):
     @property
     def y(self) -> Any:
         """The targets, shape (n,)."""
+        ...
 
     @property
     def strong(self) -> float | None:
         """Modulus s of the class."""
+        ...
 
     @property
     def smooth(self) -> float | None:
         """Modulus l of the class."""
+        ...
 
     @property
     def output_range(self) -> Any:
         """The range of the link, None for no range."""
+        ...
 
     @property
     def oracle(self) -> str:
         """Either ``"marginal"`` or ``"projection"``."""
+        ...
 
     def check_point(self, x: Any) -> Array:
         """Return the weights as an array; for a Solution its point."""
+        ...
 
     def scores(self, w: Array) -> Array:
         """Return the scores at the weights, shape (n,)."""
+        ...
 
 
 def fit_link(problem: HasLink, w: Any, *, optimal: bool = True) -> Link:

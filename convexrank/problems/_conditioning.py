@@ -50,16 +50,20 @@ class _HasUnits(LinearRisk, Protocol):
     @property
     def X(self) -> Any:
         """The features, shape (n, d)."""
+        ...
 
     @property
     def units(self) -> Array:
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two."""
+        ...
 
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a tangent of the risk at w, with its rounding for rows of these lengths."""
+        ...
 
     def changed(self, **values: Any) -> Any:
         """Return the same problem with other parameters."""
+        ...
 
 
 def units_of(squares: Array) -> Array:

@@ -40,41 +40,52 @@ class LinearProblem(Protocol):
     @property
     def X(self) -> Any:
         """The features, shape (n, d)."""
+        ...
 
     @property
     def penalty(self) -> Penalty:
         """The part of the objective that depends on w alone."""
+        ...
 
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities; a proof needs Convex."""
+        ...
 
     @property
     def differentiable(self) -> bool:
         """Whether the risk is differentiable."""
+        ...
 
     @property
     def risk_infimum(self) -> float:
         """A number that the risk is never below."""
+        ...
 
     def ball_tangent(self, scores: Balls) -> Tangent:
         """Return the risk and a tangent in the scores, over balls."""
+        ...
 
     def ball_below(self, scores: Balls, width: float) -> Tangent:
         """Return what the multipliers of the risk smoothed by a width prove: a linear function, over balls."""
+        ...
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Return the bound in floats, whose kind says whether there is anything to prove."""
+        ...
 
     @property
     def conjugate(self) -> Any:
         """The conjugate of the risk; None where there is no dual."""
+        ...
 
     def dual(self) -> Any:
         """Return the dual."""
+        ...
 
     def solve(self, solver: Any = None, *, tol: float = 1e-8) -> Solution:
         """Solve: a solution of a neighbouring problem may serve as evidence."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,11 @@ class Products(Protocol):
 
     def scores(self, w: Array) -> Balls:
         """Enclose Xw for an exact w."""
+        ...
 
     def pull(self, slope: Balls) -> Balls:
         """Enclose Xᵀu."""
+        ...
 
 
 def products(X: Any, entries: int = _ENTRIES) -> Products:

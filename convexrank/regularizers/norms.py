@@ -18,15 +18,19 @@ class Regularizer(Protocol):
 
     def value(self, w: Array) -> float:
         """Evaluate at w; infinity outside the domain."""
+        ...
 
     def prox(self, v: Array, step: float) -> Array:
         """Minimise step · Ω(w) + ½‖w − v‖²."""
+        ...
 
     def conjugate(self, v: Array) -> float:
         """Evaluate sup over w of ⟨v, w⟩ − Ω(w)."""
+        ...
 
     def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
         """Return the term for the objective and the constraints."""
+        ...
 
 
 def soft_threshold(v: Array, threshold: float) -> Array:

@@ -27,9 +27,11 @@ class Source(Protocol):
 
     def pieces(self, labels: bool) -> Iterator[Raw]:
         """Go through the pieces, with labels and queries where asked for."""
+        ...
 
     def state(self) -> tuple[Any, ...]:
         """Return what tells whether files have changed: their names, sizes and times."""
+        ...
 
 
 def states_of(files: Iterable[Any]) -> tuple[Any, ...]:

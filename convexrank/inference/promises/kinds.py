@@ -34,26 +34,33 @@ class Promise(Protocol):
     @property
     def limit(self) -> float:
         """The rate that is promised."""
+        ...
 
     @property
     def metric(self) -> str:
         """The measure."""
+        ...
 
     @property
     def counted(self) -> str:
         """The rows of which a number is needed."""
+        ...
 
     def needed(self, delta: float) -> int:
         """Return the least number of rows from which the promise can be made."""
+        ...
 
     def threshold(self, rows: HeldOut, delta: float) -> float | None:
         """Return the threshold, or None where there is none."""
+        ...
 
     def refusal(self, rows: HeldOut, delta: float) -> str:
         """Say why there is none, and how many rows would be needed."""
+        ...
 
     def sentence(self, threshold: float) -> str:
         """Say what is promised."""
+        ...
 
 
 def rows_needed(rate: float, delta: float) -> int:

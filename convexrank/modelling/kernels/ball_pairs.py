@@ -25,9 +25,11 @@ class BallPairs(Protocol):
 
     def sums(self) -> tuple[Any, Any]:
         """Return the sums, and how far the minorants chosen lie below them."""
+        ...
 
     def pulls(self, u: Any) -> tuple[Any, Any]:
         """Return the adjoints of the upper and of the lower scores, of adjoints u of the sums."""
+        ...
 
 
 def ball_pairs(node: PairSums, upper: Array, lower: Array) -> BallPairs:

@@ -40,6 +40,7 @@ class PairKernel(Protocol):
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
         """Return Σ w φ⁽ʲ⁾ for each derivative j: over the upper partners of each lower row, or the other way round."""
+        ...
 
 
 def pair_kernel(node: PairSums) -> Callable[[Array, Array], PairKernel]:

@@ -166,9 +166,11 @@ class Portion(Protocol):
 
     def contributions(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return factors (m,), values (m,) and gradients in the scores (m, r), from the code that solvers run."""
+        ...
 
     def reference(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return the same from the definition: what certificates rest on."""
+        ...
 
 
 class Stream:

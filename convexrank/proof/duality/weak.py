@@ -36,16 +36,20 @@ class Primal(Protocol):
     @property
     def X(self) -> Any:
         """The features, shape (n, d)."""
+        ...
 
     @property
     def penalty(self) -> Penalty:
         """The part of the objective that depends on w alone."""
+        ...
 
     def ball_tangent(self, scores: Balls) -> Tangent:
         """Return the risk and a tangent in the scores, over balls."""
+        ...
 
     def dual(self) -> Any:
         """Return the dual."""
+        ...
 
 
 class Dual(Protocol):
@@ -54,10 +58,12 @@ class Dual(Protocol):
     @property
     def primal(self) -> Any:
         """The problem with linear scores."""
+        ...
 
     @property
     def risk_conjugate(self) -> Any:
         """The conjugate of its risk, in blocks."""
+        ...
 
 
 def prove_by_dual(problem: Primal, w: Array, witness: Witness | None) -> Certificate:

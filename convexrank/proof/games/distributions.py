@@ -30,15 +30,19 @@ class Simplex(Protocol):
 
     def value(self, w: Balls) -> arb:
         """Enclose φ at a vector that is a distribution up to rounding."""
+        ...
 
     def conjugate(self, z: Balls, near: Array) -> arb:
         """Return a bound from above on φ*, close where ``near`` is close to the maximiser."""
+        ...
 
     def feasible(self, w: Array) -> Balls:
         """Return a distribution near w."""
+        ...
 
     def of_columns(self, walk: Walk) -> Balls:
         """Enclose φ of each column of a walk's matrix."""
+        ...
 
 
 def over_sum(w: Balls) -> Balls:

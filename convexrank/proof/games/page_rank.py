@@ -31,41 +31,51 @@ class Game(Protocol):
     @property
     def graph(self) -> Any:
         """The graph."""
+        ...
 
     @property
     def alpha(self) -> float:
         """Probability of following a link."""
+        ...
 
     @property
     def personalization(self) -> Any:
         """Where the walk goes otherwise; None is anywhere alike."""
+        ...
 
     @property
     def dangling(self) -> str:
         """Where dangling nodes send."""
+        ...
 
     @property
     def epsilon(self) -> float | None:
         """One over the radius, or None."""
+        ...
 
     @property
     def norm(self) -> str:
         """The norm of the multipliers."""
+        ...
 
     @property
     def radius(self) -> float:
         """The radius R where there is no epsilon."""
+        ...
 
     @property
     def generator(self) -> Any:
         """The generator φ; ``in_balls`` returns it over balls."""
+        ...
 
     @property
     def stationary(self) -> Array:
         """About the stationary distribution."""
+        ...
 
     def maximizer(self, s: Array) -> Array:
         """Return about the best distribution against s."""
+        ...
 
 
 def _size(s: Balls, norm: str) -> arb:

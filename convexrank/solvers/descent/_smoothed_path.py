@@ -32,9 +32,11 @@ class Smoothable(Convex, Protocol):
     @property
     def first_width(self) -> float:
         """A width from which on the smooth function changes slowly with w."""
+        ...
 
     def smoothed(self, w: Array, width: float) -> Smoothed:
         """Return the smooth function of a width at w; it rises to the risk as the width falls to 0."""
+        ...
 
 
 @runtime_checkable
@@ -43,10 +45,12 @@ class Mergeable(Smoothable, Protocol):
 
     def first_rows(self) -> Smoothable:
         """Return the problem of some rows, which tells about where the minimiser is."""
+        ...
 
     @property
     def first_share(self) -> float:
         """The share of rows near kinks that stands alone at first."""
+        ...
 
     def merged(self, w: Array, share: float, before: Array | None) -> tuple[Smoothable, Array] | None:
         """Return the problem with the means of rows on one side of each kink, nowhere above this one, and these sides.
@@ -54,6 +58,7 @@ class Mergeable(Smoothable, Protocol):
         Those near a kink at w, about that share of the rows, stand alone. ``before`` are the sides at other points,
         where the two problems stay equal. None where too few rows are far from all kinks.
         """
+        ...
 
 
 def is_mergeable(problem: Smoothable) -> TypeIs[Mergeable]:

@@ -24,6 +24,7 @@ class Lipschitz(Solvable, Protocol):
     @property
     def lipschitz(self) -> float:
         """A Lipschitz constant of the gradient of the smooth part, or what is published as one of the field."""
+        ...
 
 
 class LipschitzField(Field, Lipschitz, Protocol):

@@ -25,13 +25,16 @@ class Blocks(Smooth, Protocol):
     @property
     def block_count(self) -> int:
         """Number of blocks; one pass takes them in order, and the first one does not look at what follows x."""
+        ...
 
     @property
     def joint_dimension(self) -> int:
         """Number of unknowns of all blocks."""
+        ...
 
     def minimize_block(self, block: int, x: Array) -> Array:
         """Return the joint point with one block minimised over."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,11 @@ class Coordinates(Solvable, Protocol):
 
     def coordinates(self) -> LogSumExpCoordinates:
         """Return the coordinate oracle of the problem."""
+        ...
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum at w from the gradient of risk and l2 there, at no cost."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -35,12 +35,14 @@ class JaxObjective(Smooth, Protocol):
     @property
     def dtype(self) -> str:
         """Floating type of the data."""
+        ...
 
     def jax_objective(self) -> Callable[[Any], Any]:
         """Return the objective as a JAX function of w, with the data on JAX's default device.
 
         As a ``jax.tree_util.Partial`` whose arguments are the data, it shares its programs with the next objective.
         """
+        ...
 
 
 @dataclass(frozen=True)

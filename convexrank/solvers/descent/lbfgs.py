@@ -31,6 +31,7 @@ class Sample(TwiceDifferentiable, Protocol):
 
     def solve(self, *, tol: float, time_limit: float | None) -> Solution:
         """Solve it."""
+        ...
 
 
 @runtime_checkable
@@ -39,12 +40,15 @@ class Sampled(Smooth, Protocol):
 
     def sample(self) -> Sample | None:
         """Return the problem of a sample of the rows; None where it does not pay."""
+        ...
 
     def sampled_curvature(self, w: Array) -> SampledCurvature | None:
         """Return what some rows tell of the Hessian at w; None where that does not pay, or a sample tells it."""
+        ...
 
     def reference_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return the objective and its gradient from the definition, which the certificate at w may use again."""
+        ...
 
 
 def _is_sampled(problem: Smooth) -> TypeIs[Sampled]:

@@ -31,18 +31,23 @@ class Multimodal(Solvable, Protocol):
     @property
     def floor(self) -> float:
         """A value that the objective is never below."""
+        ...
 
     def improve(self, x: Array) -> Array:
         """Return a point whose objective is not larger."""
+        ...
 
     def random_start(self, rng: np.random.Generator) -> Array:
         """Draw a point."""
+        ...
 
     def fixed_starts(self) -> Sequence[Array]:
         """Return points to start from whatever the seed; none where no place is likelier than another."""
+        ...
 
     def stationarity(self, x: Array) -> float:
         """Return what a step gains to first order; 0 at a local minimum."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -39,27 +39,34 @@ class HessianProducts(Smooth, Protocol):
     @property
     def X(self) -> Any:
         """The features, shape (n, d)."""
+        ...
 
     @property
     def l2(self) -> float:
         """Strength of the quadratic penalty."""
+        ...
 
     @property
     def row_lengths(self) -> Array:
         """Euclidean lengths of the rows of X, shape (n,)."""
+        ...
 
     @property
     def pairwise_curvature(self) -> bool:
         """Whether a product with the Hessian runs over all pairs."""
+        ...
 
     def scores(self, w: Array) -> Array:
         """Return the scores Xw."""
+        ...
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores."""
+        ...
 
     def score_products(self, scores: Array) -> ScoreProducts:
         """Return the risk to second order in the scores."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,20 @@ class FiniteSum(Proximal, Protocol):
     @property
     def l2(self) -> float:
         """Strength of the quadratic penalty."""
+        ...
 
     @property
     def term_constants(self) -> Array:
         """A Lipschitz constant of the gradient of each term, shape (m,)."""
+        ...
 
     def term_gradient(self, term: int, w: Array) -> Array:
         """Return the gradient of one term at w, shape (d,)."""
+        ...
 
     def term_gradients(self, w: Array) -> Array:
         """Return the gradients of all terms at w, shape (m, d); their sum is the gradient of the risk."""
+        ...
 
 
 @dataclass(frozen=True)

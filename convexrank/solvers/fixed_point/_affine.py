@@ -20,15 +20,19 @@ class AffineFixedPoint(FixedPoint, Protocol):
     @property
     def graph(self) -> Graph:
         """The graph."""
+        ...
 
     @property
     def alpha(self) -> float:
         """The damping factor, below 1."""
+        ...
 
     @property
     def operators(self) -> Sequence[Transition]:
         """The operators, one for each column of x."""
+        ...
 
     @property
     def teleport(self) -> Array:
         """The distributions v, shape (n,) or (n, k)."""
+        ...

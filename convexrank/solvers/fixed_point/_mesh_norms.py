@@ -26,6 +26,7 @@ class NormFixedPoint(FixedPoint, Protocol):
     @property
     def norm_parts(self) -> tuple[NormPart, ...]:
         """The parts."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -25,21 +25,26 @@ class Flows(Certified, Protocol):
     @property
     def n(self) -> int:
         """Number of owners."""
+        ...
 
     @property
     def candidates(self) -> Array:
         """The distributions over owners, one per row, shape (K, n)."""
+        ...
 
     @property
     def owners(self) -> Array:
         """The owner of each candidate, in order, shape (K,)."""
+        ...
 
     @property
     def gains(self) -> Array:
         """The gain per unit of each flow, shape (K,)."""
+        ...
 
     def dual(self, s: Array) -> float:
         """Return the dual function at multipliers of the balance, an upper bound on what all flows gain."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -27,18 +27,23 @@ class Constrained(Solvable, Protocol):
 
     def excess(self, x: Array) -> float:
         """Return the left side of the constraint less the right side, convex in x."""
+        ...
 
     def lagrangian(self, multiplier: float) -> Any:
         """Return the problem without the constraint, with the multiplier times its left side in the objective."""
+        ...
 
     def interior(self) -> Array | None:
         """Return a point that satisfies the constraint strictly; None where none is found."""
+        ...
 
     def dual_value(self, multiplier: float, least: float) -> float:
         """Return the lower bound that follows from a lower bound of the Lagrangian."""
+        ...
 
     def between(self, inside: Array, outside: Array) -> Array:
         """Return the point of a segment that satisfies the constraint, the nearest to the second end."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,19 @@ class HasPrimal(Solvable, Protocol):
     @property
     def primal(self) -> Any:
         """The other problem."""
+        ...
 
     def at(self, w: Array, witness: Witness | None = None) -> Array:
         """Return the dual point that belongs to a point of the primal, and to evidence there."""
+        ...
 
     def beyond(self, w: Array) -> Array:
         """Return a point far along w, which shows that the primal has no minimiser."""
+        ...
 
     def primal_point(self, x: Array) -> Array | None:
         """Return the point of the primal that belongs to a dual point; None where it does not follow."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,15 @@ class SingleIndex(Field, Protocol):
     @property
     def targets(self) -> Array:
         """The targets, shape (n,)."""
+        ...
 
     def scores(self, w: Array) -> Array:
         """Return the scores, shape (n,)."""
+        ...
 
     def update_direction(self, fitted: Array, w: Array) -> Array:
         """Return what a unit step subtracts from w, for fitted targets of shape (n,)."""
+        ...
 
 
 class FixedSteps(Generic[P]):

@@ -18,12 +18,15 @@ class SplitFeasibility(Feasibility, Protocol):
 
     def lift(self, x: Array) -> Array:
         """Return the image of x."""
+        ...
 
     def recover(self, point: Array) -> Array:
         """Return the x in its set whose image is nearest to a point."""
+        ...
 
     def project(self, point: Array) -> Array:
         """Return the point of the other set nearest to a point."""
+        ...
 
 
 def state_near(problem: SplitFeasibility, point: Array, memory: Any = None) -> State:

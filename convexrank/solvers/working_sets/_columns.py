@@ -60,18 +60,23 @@ class ByColumns(Protocol):
     @property
     def X(self) -> Any:
         """The examples, shape (n, d)."""
+        ...
 
     @property
     def penalty(self) -> Penalty:
         """The part of the objective that depends on w alone; no ball."""
+        ...
 
     @property
     def row_lengths(self) -> Array:
         """Euclidean lengths of the rows of X, shape (n,)."""
+        ...
 
     @property
     def columns(self) -> Columns:
         """The columns of X."""
+        ...
 
     def score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores."""
+        ...

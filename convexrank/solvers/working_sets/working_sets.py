@@ -48,9 +48,11 @@ class Columnwise(ByColumns, Solvable, Protocol):
     @property
     def risk_infimum(self) -> float:
         """A number that the risk is never below; minus infinity if none is known."""
+        ...
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum at w from the gradient of the smooth part there, at no cost."""
+        ...
 
 
 @dataclass(frozen=True)
