@@ -48,8 +48,8 @@ class SolutionMap:
     :math:`w(\theta) = \arg\min_w R(Xw) + \tfrac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1`, where θ is any of ``X``,
     ``sample_weight``, ``l2``, ``l1`` and the other real parameters of the formulation, such as ``p``. Derivatives
     follow from the implicit function theorem; nothing is unrolled. ``jax.grad``, ``jax.jvp``, ``jax.jacrev``,
-    ``jax.jit``, ``jax.vmap`` and derivatives of derivatives work. A call costs one solve, a derivative one linear system beside it:
-    O(nd² + d³), for sparse or more than 2 000 columns some products with the second derivatives. Solve and
+    ``jax.jit``, ``jax.vmap`` and derivatives of derivatives work. A call costs one solve, a derivative one linear
+    system beside it: O(nd² + d³), for more than 2 000 columns some products with the second derivatives. Solve and
     system run on the host in float64; the rest runs where JAX computes, in the precision of the caller.
 
     With l1 the weights that are 0 stay 0, and the others move: derivatives are those of the set of weights that are not
