@@ -1,4 +1,4 @@
-"""A process with eight devices: solves on meshes of 1, 2, 3, 4 and 8 of them, printed as JSON; test_meshes.py runs it."""
+"""A process with eight devices: solves on meshes of some of them, printed as JSON for test_meshes.py."""
 
 from __future__ import annotations
 

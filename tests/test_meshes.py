@@ -1,4 +1,4 @@
-"""Rows shared by the devices of a mesh: eight of a CPU, in processes of their own; tests/mesh_of_rows.py solves there."""
+"""Rows that the devices of a mesh share: eight of a CPU, in the process that mesh_of_rows.py is."""
 
 from __future__ import annotations
 
