@@ -45,7 +45,8 @@ def _path_table(found: dict[str, float], targets: list[Target]) -> Table:
     cells = (seconds_text(found["path"]), seconds_text(found["one"]), f"{found['gap']:.0e}")
     note = (
         f"{_STRENGTHS} values of l2 from 1e-3 to 1e-5, p = 4, by cr.path; one: 1e-5 alone, from 0. Each value "
-        "starts where the last two answers lead, with the preconditioner of the last one, and takes three to five steps."
+        "starts where the last two answers lead, with the preconditioner of the last one; it takes three to "
+        "five steps."
     )
     return Table("A path over l2 on text", ("path", "one value", "largest gap"), (cells,), note)
 
