@@ -197,7 +197,7 @@ class Formulation(Declared):
         if self._queries is not None:
             return sample_of(self) if isinstance(self.X, Chunks) else None
         wanted = self._start_rows
-        # half of a class of fewer rows than columns says nothing of where its minimiser is
+        # few rows are easily separated from a sample of the others, whose minimiser is far from that of all then
         return self._drawn(wanted) if wanted and min(map(len, self._classes)) >= 2 * self.dimension else None
 
     @property
