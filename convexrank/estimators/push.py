@@ -140,7 +140,7 @@ class PushRanker(SolvedRanker):
     n_features_in_ : int
         The number of columns of X.
     feature_names_in_ : ndarray of str
-        Number of features seen by fit, and their names when X had names that are all strings.
+        The names of the columns, when X had names that are all strings.
 
     References
     ----------
