@@ -53,6 +53,8 @@ SOLVERS = {
     "jax-power": "fixed_point.jax_power:JaxPower",
     "dual-gradient": "saddle.dual_gradient:DualGradient",
     "no-regret-play": "saddle.no_regret_play:NoRegretPlay",
+    "jax-newton": "jitted.newton:JaxNewton",
+    "jax-accelerated": "jitted.accelerated:JaxAccelerated",
 }
 # What runs a function of the caller's own.
 _OWN = "own_algorithm:OwnAlgorithm"
@@ -261,7 +263,7 @@ def solve(
     checkpoint: Any,
     every: int | None,
 ) -> Solution:
-    """Carry out ``problem.solve``; see :meth:`convexrank.core.problem.Problem.solve`."""
+    """Carry out ``problem.solve``; see :meth:`convexrank.Problem.solve`."""
     if own := _is_own(solver):
         asked = {"max_iter": max_iter, "time_limit": time_limit, "x0": x0, "callback": callback}
         _refuse_options(
