@@ -230,8 +230,8 @@ def torch(formulation: type[Formulation], **parameters: Any) -> Callable[..., An
     """Return a loss for networks in PyTorch: the risk of the scores, differentiable once.
 
     Value and gradient are computed in float64 on the CPU, and have the type and the device of the scores. Where the
-    risk has kinks the gradient is one subgradient. A risk of pairs or of the top of a list is that of the rows of the call:
-    pass large batches with rows of both classes, or the whole list.
+    risk has kinks the gradient is one subgradient. A risk of pairs or of the top of a list is that of the rows of the
+    call: pass large batches with rows of both classes, or the whole list.
 
     Parameters
     ----------

@@ -158,6 +158,7 @@ def sample_size(
     The function makes an assumption where the width depends on more than the estimate: for the AUC exponential scores
     (Hanley and McNeil's variance); for the push risk heights with a power law, :math:`H = U^c` with U uniform; for a
     mean over queries or rows the standard deviation ``sd``, or the largest one that is possible with the estimate.
+    Exact sizes for the ranking risk are those of Chernoff's bound; the interval is narrower on most samples.
 
     Parameters
     ----------
