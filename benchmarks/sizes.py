@@ -204,7 +204,7 @@ def _nodes(effort: int) -> Section:
         "Kronecker graphs with 16 links a node, the nodes in random order (benchmarks/web_graph.py), and a crawl of "
         "1999 from ../shared/data where it is there, its links once more with random weights; α = .85, "
         "certified to 1e-9; scipy: power steps to the same bound, one thread, in the order given. Reordered: the same "
-        "solve on graph.reordered(), answers in the order given; making it is a column of its own, which no ratio holds. "
+        "solve on graph.reordered(), answers in the order given; making it has a column, and is in no ratio. "
         "Error: the larger one."
     )
     columns = (
