@@ -77,7 +77,8 @@ lint: .venv/.installed-dev
 types: .venv/.installed-dev
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 
-# Six minutes on two idle cores, of which the gallery takes four; ARGS=fast leaves out the gallery and the claims: one minute.
+# A whole build takes about half an hour on two busy cores (14 minutes of processor time), most of it for the gallery; ARGS=fast
+# leaves out the gallery and the claims, and takes a minute and a half of processor time.
 # -E reads every page anew: otherwise a second build would not repeat the warnings of the first.
 docs: export JAX_PLATFORMS ?= cpu
 docs: export CONVEXRANK_FAST_DOCS = $(filter fast,$(ARGS))
