@@ -16,6 +16,7 @@ from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
 from extremes import extremes
+from gpu import gpu
 from graphs import graphs
 from growth import growth
 from instances import data_name
@@ -55,6 +56,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "trees": trees,
     "sizes": sizes,
     "growth": growth,
+    "gpu": gpu,
     "scale": scale,
     "pairs": pairs,
     "projections": projections,
@@ -72,6 +74,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
 _OWN_FILES = {
     "accuracy": "accuracy_results.inc",
     "growth": "growth_results.inc",
+    "gpu": "gpu_results.inc",
     "sorted": "sorted_results.inc",
     "trees": "trees_results.inc",
     "scale": "scale_results.inc",
