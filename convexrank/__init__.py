@@ -69,6 +69,7 @@ _OBJECTS = {
     "path": "convexrank.core.paths",
     "perturbation_bound": "convexrank.bounds.perturbation",
     "antitrust_rank": "convexrank.estimators.graph_ranks",
+    "check_ranks": "convexrank.estimators.graph_ranks",
     "combined_rank": "convexrank.estimators.graph_ranks",
     "lpq_rank": "convexrank.estimators.graph_ranks",
     "pagerank": "convexrank.estimators.graph_ranks",
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
     )
     from convexrank.estimators.graph_ranks import (
         antitrust_rank,
+        check_ranks,
         combined_rank,
         lpq_rank,
         pagerank,
