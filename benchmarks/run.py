@@ -74,7 +74,6 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
 _OWN_FILES = {
     "accuracy": "accuracy_results.inc",
     "growth": "growth_results.inc",
-    "gpu": "gpu_results.inc",
     "sorted": "sorted_results.inc",
     "trees": "trees_results.inc",
     "scale": "scale_results.inc",
