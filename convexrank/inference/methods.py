@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,8 +10,8 @@ from scipy.special import expit, logit, stdtr, stdtrit
 
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_choice
-from convexrank.inference.concentration import binary_divergence, mean_lower, mean_upper
 from convexrank.inference.finite_sample.betting import two_sided
+from convexrank.inference.finite_sample.disjoint import difference_bounds
 from convexrank.inference.rows import Guide, Rows
 
 # Shares that differ by less are equal, but for rounding.
@@ -110,24 +109,20 @@ class Exact:
     ) -> tuple[float, float, float]:
         """Return bounds for the mean of differences, moved to [0, 1], and the p-value that is their inversion.
 
-        Over queries it is by betting, for pairs of rows by Chernoff's bound.
+        Over queries it is by betting, and so it is for tuples of rows, over systems of disjoint ones.
         """
         del names
         first.rows.require_plain()
-        paired, independent = (getattr(measure, name, None) for name in ("paired", "independent"))
+        paired, tuples = (getattr(measure, name, None) for name in ("paired", "tuples"))
         if paired is not None:
             low, high, p_value = two_sided(paired(first, second), alpha)
             return 2.0 * low - 1.0, 2.0 * high - 1.0, p_value
-        if independent is None:
+        if tuples is None:
             raise ValueError(
                 f"method is 'exact', and {measure.name} is no mean over pairs or queries, expected one of auc, "
                 "ranking_risk, ndcg and map; pass method='asymptotic'."
             )
-        n = independent(first)
-        middle = (1.0 + measure.value(first) - measure.value(second)) / 2.0
-        low, high = mean_lower(middle, n, alpha / 2), mean_upper(middle, n, alpha / 2)
-        p_value = min(1.0, 2.0 * math.exp(-n * binary_divergence(middle, 0.5)))
-        return 2.0 * low - 1.0, 2.0 * high - 1.0, p_value
+        return difference_bounds(tuples(first).minus(tuples(second)), alpha)
 
     def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
         """Return the exact width."""
@@ -192,9 +187,22 @@ def student_interval(value: float, error: float, freedom: float, alpha: float) -
     return float(expit(centre - half)), float(expit(centre + half))
 
 
-_METHODS: dict[str, Method] = {"exact": Exact(), "asymptotic": Asymptotic()}
+_EXACT, _ASYMPTOTIC = Exact(), Asymptotic()
+_METHODS: dict[str, Method | None] = {"auto": None, "exact": _EXACT, "asymptotic": _ASYMPTOTIC}
 
 
-def method_named(name: Any) -> Method:
-    """Look a method up by its name."""
+def method_named(name: Any) -> Method | None:
+    """Look a method up by its name; None is the one that suits the sample."""
     return check_choice(name, _METHODS, "method")
+
+
+def method_for(how: Method | None, rows: Rows | None = None) -> Method:
+    """Return the method of one measure: exact unless another is asked for, or rows have weights or groups."""
+    if how is not None:
+        return how
+    return _EXACT if rows is None or (not rows.weighted and rows.cluster is None) else _ASYMPTOTIC
+
+
+def method_of_differences(how: Method | None) -> Method:
+    """Return the method of a difference: asymptotic unless another is asked for."""
+    return how or _ASYMPTOTIC

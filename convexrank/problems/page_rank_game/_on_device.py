@@ -53,7 +53,7 @@ def dual_on_device(game: PageRankPayoff) -> Callable[[Any], Any]:
 
 
 def projection_on_device(game: PageRankPayoff, radius: float | None) -> Callable[[Any, Any], Any]:
-    """Return the projection on the ball of the multipliers as a JAX function of (s, step); without a radius s itself."""
+    """Return the projection of s on the ball of a radius as a JAX function of (s, step); s itself without one."""
     if radius is None:
         return proximal_map(Penalty())
     if game.norm == "inf":
