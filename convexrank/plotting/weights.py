@@ -107,7 +107,7 @@ def selection_frequencies(
     >>> import numpy as np
     >>> import convexrank as cr
     >>> X = np.random.default_rng(0).normal(size=(60, 3))
-    >>> problem = cr.problems.PNormPush(X, X[:, 0] > 0.5, p=2, l1=0.1)
+    >>> problem = cr.problems.PNormPush(X, X[:, 0] > 0.5, p=2, l1=0.1, l2=0.1)
     >>> found = cr.inference.stability_selection(problem, l1=[0.3, 0.1], pairs=5, seed=0)
     >>> cr.plotting.selection_frequencies(found).get_xlabel()
     'l1'
