@@ -59,6 +59,7 @@ _OBJECTS = {
     "RetargetingRankerCV": "convexrank.estimators",
     "SingleIndexRegressor": "convexrank.estimators",
     "Solution": "convexrank.core.results",
+    "SolutionMap": "convexrank.differentiable",
     "Status": "convexrank.core.results",
     "TableEncoder": "convexrank.estimators",
     "ThresholdFeatures": "convexrank.estimators",
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
     from convexrank.core.paths import Path, path
     from convexrank.core.problem import Problem
     from convexrank.core.results import CertificateError, ConvergenceWarning, Solution, Status
+    from convexrank.differentiable import SolutionMap
     from convexrank.estimators import (
         BandCalibratedClassifier,
         LeafFeatures,
