@@ -23,7 +23,7 @@ def gpu(effort: int) -> Section:
     """Time compiled solvers beside the default ones, in one process for each problem."""
     rows, device = [], "NO DEVICE"
     for name in _SOLVES:
-        found = fresh("gpu:solved", name=name, rounds=2 + effort).value
+        found = fresh("gpu:solved", name=name, rounds=2 + effort).result
         device = found["device"]
         rows.append(
             (
@@ -37,7 +37,7 @@ def gpu(effort: int) -> Section:
                 device if found["there"] is None else f"{found['bandwidth']:.0f} GB/s",
             )
         )
-    many = fresh("gpu:resampled", rounds=1 + effort).value
+    many = fresh("gpu:resampled", rounds=1 + effort).result
     parts = tuple(
         (what, seconds_text(many[what]), f"{many[what] / many['one warm solve']:.0f}") for what in many
     )
@@ -52,13 +52,13 @@ def gpu(effort: int) -> Section:
         "read there",
     )
     note = (
-        f"Device: {device}. Solves to tol 1e-8 with the certificate, the second call of each; the first call compiles. On "
-        "a device PNormPush and IRPush have 10⁷ x 20 rows, the wide one 10⁶ x 300; read there: bytes of X for each "
+        f"Device: {device}. Solves to tol 1e-8 with the certificate, the second call of each; the first call compiles. "
+        "On a device PNormPush and IRPush have 10⁷ x 20 rows, the wide one 10⁶ x 300; read there: bytes of X for each "
         "value or gradient, over the time of the solve, a lower bound on the bandwidth used."
     )
     told = (
-        f"{_BOOTSTRAPS} resamples of {_ROWS} x {_COLUMNS}, PNormPush, l2. One warm solve starts at 0. Certificates are those "
-        "of each resample's own problem, which has to be made and evaluated in Python."
+        f"{_BOOTSTRAPS} resamples of {_ROWS} x {_COLUMNS}, PNormPush, l2. One warm solve starts at 0. "
+        "Certificates are those of each resample's own problem, which has to be made and evaluated in Python."
     )
     targets = (
         at_most("1000 bootstraps over one warm solve", many["together"] / many["one warm solve"], _LIMIT),
@@ -73,8 +73,9 @@ def gpu(effort: int) -> Section:
 
 
 def _problem(name: str, size: tuple[int, int]) -> Any:
-    import convexrank as cr
     import numpy as np
+
+    import convexrank as cr
 
     n, d = size
     rng = np.random.default_rng(0)
@@ -118,8 +119,9 @@ def solved(name: str, rounds: int) -> dict[str, Any]:
 
 def resampled(rounds: int) -> dict[str, float]:
     """Seconds of one warm solve, of all resamples together, and of what these consist of."""
-    import convexrank as cr
     import numpy as np
+
+    import convexrank as cr
     from convexrank.solvers.descent.weighted_newton import points_by_grams
 
     rng = np.random.default_rng(0)

@@ -110,7 +110,7 @@ def test_data_in_single_precision_say_what_they_cannot_reach():
     problem = WITH_L1.changed(dtype="float32")
     found = problem.solve("jax-accelerated", tol=1e-6)
     assert found.converged
-    with pytest.warns(cr.ConvergenceWarning, match=r"float32, and rounding leaves this gap.* \(gap"):
+    with pytest.warns(cr.ConvergenceWarning, match=r"float32, and rounding leaves this gap.*value - optimum"):
         lost = problem.solve("jax-accelerated", tol=1e-15)
     assert not lost.converged
     assert 1e-15 < lost.gap < 1e-5
