@@ -71,6 +71,7 @@ _OBJECTS = {
     "solve_many": "convexrank.core.many",
     "perturbation_bound": "convexrank.bounds.perturbation",
     "antitrust_rank": "convexrank.estimators.graph_ranks",
+    "check_ranks": "convexrank.estimators.graph_ranks",
     "combined_rank": "convexrank.estimators.graph_ranks",
     "lpq_rank": "convexrank.estimators.graph_ranks",
     "pagerank": "convexrank.estimators.graph_ranks",
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     )
     from convexrank.estimators.graph_ranks import (
         antitrust_rank,
+        check_ranks,
         combined_rank,
         lpq_rank,
         pagerank,

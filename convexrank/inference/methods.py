@@ -18,13 +18,6 @@ from convexrank.inference.rows import Guide, Rows
 _ROUNDING = 1e-12
 
 
-class _Sample(Protocol):
-    @property
-    def rows(self) -> Rows:
-        """The units of the sample."""
-        ...
-
-
 class Measure(Protocol):
     """The members of a measure that a method uses; values are in [0, 1]."""
 
@@ -69,27 +62,8 @@ class Plan(Protocol):
         """Width of the asymptotic interval with n units."""
         ...
 
-
-class Method(Protocol):
-    """A way to intervals and tests."""
-
-    @property
-    def name(self) -> str:
-        """How it is called."""
-        ...
-
-    def bounds(self, measure: Measure, ranked: Any, alpha: float) -> tuple[float, float]:
-        """Return the ends of the interval of one measure."""
-        ...
-
-    def difference(
-        self, measure: Measure, first: Any, second: Any, alpha: float, names: str
-    ) -> tuple[float, float, float]:
-        """Return the ends of the interval of a difference, and the p-value of no difference."""
-        ...
-
-    def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
-        """Return the width of the interval with n units."""
+    def sizes(self, n: int) -> dict[str, int]:
+        """The meaning of n units."""
         ...
 
 
@@ -187,6 +161,8 @@ def student_interval(value: float, error: float, freedom: float, alpha: float) -
     return float(expit(centre - half)), float(expit(centre + half))
 
 
+#: A way to intervals and tests.
+Method = Exact | Asymptotic
 _EXACT, _ASYMPTOTIC = Exact(), Asymptotic()
 _METHODS: dict[str, Method | None] = {"auto": None, "exact": _EXACT, "asymptotic": _ASYMPTOTIC}
 
