@@ -122,7 +122,7 @@ def resampled(rounds: int) -> dict[str, float]:
     import numpy as np
 
     import convexrank as cr
-    from convexrank.solvers.descent.weighted_newton import points_by_grams
+    from convexrank.solvers.weighted_newton import points_by_grams
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(_ROWS, _COLUMNS))

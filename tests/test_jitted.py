@@ -244,7 +244,7 @@ def test_shapes_that_differ_are_solved_in_several_programs():
 
 
 def test_a_wrong_point_of_the_batch_is_found_and_solved_alone(monkeypatch):
-    from convexrank.solvers.descent import weighted_newton
+    from convexrank.solvers import weighted_newton
 
     right = cr.solve_many(PUSH, sample_weight=WEIGHTS)
     assert right.together == 6

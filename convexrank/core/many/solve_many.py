@@ -28,7 +28,7 @@ Together = Callable[[Sequence[Any], Array, float], Array]
 
 # Methods that solve many problems together: on a device, and in numpy where all are sums of log-sum-exps with l2.
 _ON_DEVICE = "jitted.batches:points_on_device"
-_BY_GRAMS = "descent.weighted_newton:points_by_grams"
+_BY_GRAMS = "weighted_newton:points_by_grams"
 # So many problems are worth it.
 _FEW = 4
 
