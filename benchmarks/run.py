@@ -15,6 +15,7 @@ from pathlib import Path
 from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
+from devices import devices
 from extremes import extremes
 from gpu import gpu
 from graphs import graphs
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "sizes": sizes,
     "growth": growth,
     "gpu": gpu,
+    "devices": devices,
     "scale": scale,
     "pairs": pairs,
     "projections": projections,

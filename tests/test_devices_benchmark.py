@@ -14,7 +14,7 @@ BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 @pytest.fixture
 def benchmark(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module("gpu")
+    return importlib.import_module("devices")
 
 
 @pytest.mark.parametrize(("kind", "sizes"), [("push", [400, 5]), ("lists", [20, 5]), ("graph", [8])])
@@ -34,7 +34,7 @@ def test_where_there_is_no_device_the_rows_say_so(benchmark, monkeypatch):
         return SimpleNamespace(result=None if platform == "gpu" else found)
 
     monkeypatch.setattr(benchmark, "fresh", fresh)
-    section = benchmark.gpu(0)
+    section = benchmark.devices(0)
     assert len(section.tables[0].rows) == 12
     assert [row[2] for row in section.tables[0].rows if row[1] == "gpu"] == ["NO DEVICE"] * 4
     assert section.tables[0].rows[0][3:] == ("1.00 s", "500.0 ms", "1.00", "2.0", "50 %", "2.00 s")
@@ -45,4 +45,4 @@ def test_where_there_is_no_device_the_rows_say_so(benchmark, monkeypatch):
         "fresh",
         lambda *job, **given: SimpleNamespace(result=fresh(*job, **given | {"platform": "cpu"}).result),
     )
-    assert all(target.met for target in benchmark.gpu(1).targets)
+    assert all(target.met for target in benchmark.devices(1).targets)
