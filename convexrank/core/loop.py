@@ -27,7 +27,7 @@ P = TypeVar("P", bound=Solvable, contravariant=True)
 _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
 # Ends that the caller brought about: the point so far counts, and what is proved about it in the seconds that remain.
 _STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
-_GRACE = 1.0
+_GRACE = 0.5
 _UNDECIDED = "whether a minimiser exists was not decided in the time that was left; raise time_limit"
 _NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
