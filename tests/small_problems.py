@@ -121,6 +121,29 @@ class JaxObjective(Ridge):
         return lambda w: 0.5 * jnp.sum((A @ w - B) ** 2) + 0.5 * L2 * jnp.sum(w**2)
 
 
+class JaxCurved(Ridge):
+    """The same as a pytree, whose leaves are the data."""
+
+    default_solver = "jax-newton"
+    dtype = "float64"
+    units = np.ones(A.shape[1])
+
+    def value_and_gradient(self, w):
+        return ridge(w)
+
+    def gap_estimate(self, w, value, gradient):
+        return gap(gradient)
+
+    def jax_objective(self):
+        from jax.tree_util import Partial
+
+        return Partial(jax_ridge, A, B)
+
+
+def jax_ridge(a, b, w):
+    return 0.5 * ((a @ w - b) ** 2).sum() + 0.5 * L2 * (w**2).sum()
+
+
 class Blocks(Ridge):
     """The least over z of ‖Aw − z‖² + ‖z − b‖² is ½‖Aw − b‖²; one block is z, the other w."""
 
@@ -231,6 +254,27 @@ class Proximal(Small):
         # the distance that one step of length 1 moves, which is how far the minimiser is
         moved = w - self.prox(w - gradient, 1.0)
         return float(moved @ moved)
+
+
+class JaxProximal(Proximal):
+    """The same in JAX: two pytrees, whose leaves are the data."""
+
+    default_solver = "jax-accelerated"
+    dtype = "float64"
+
+    def jax_smooth(self):
+        from jax.tree_util import Partial
+
+        return Partial(jax_square, np.array([3.0, 0.5]))
+
+    def jax_prox(self):
+        from convexrank.regularizers.on_device import proximal_map
+
+        return proximal_map(self.penalty)
+
+
+def jax_square(target, w):
+    return 0.5 * ((w - target) ** 2).sum()
 
 
 class Columnwise(Small):
@@ -678,6 +722,8 @@ SMALL = {
         TwiceDifferentiable,
         HessianProducts,
         JaxObjective,
+        JaxCurved,
+        JaxProximal,
         Blocks,
         Exact,
         Convex,

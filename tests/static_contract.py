@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from convexrank.solvers.descent.multi_start import Multimodal
     from convexrank.solvers.descent.stochastic_gradient import FiniteSum
     from convexrank.solvers.fixed_point._affine import AffineFixedPoint
+    from convexrank.solvers.jitted.accelerated import JaxProximal
+    from convexrank.solvers.jitted.newton import JaxCurved
     from convexrank.solvers.saddle._saddle import Saddle
     from convexrank.solvers.saddle.interior_point import Flows
     from convexrank.solvers.saddle.multiplier_search import Constrained
@@ -50,11 +52,11 @@ if TYPE_CHECKING:
 
     def linear(
         x: LinearScores,
-    ) -> tuple[can.Exact, can.Convex, can.Proximal, JaxObjective, Columnwise, can.Certified]:
-        return x, x, x, x, x, x
+    ) -> tuple[can.Exact, can.Convex, can.Proximal, JaxObjective, JaxProximal, Columnwise, can.Certified]:
+        return x, x, x, x, x, x, x
 
-    def curved(x: Formulation) -> can.TwiceDifferentiable:
-        return x
+    def curved(x: Formulation) -> tuple[can.TwiceDifferentiable, JaxCurved]:
+        return x, x
 
     def bipartite(x: Formulation) -> Coordinates:
         return x

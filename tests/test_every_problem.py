@@ -20,8 +20,15 @@ from tests.tolerances import tolerance
 pytestmark = pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 
 EVERY = pytest.mark.parametrize("name", list(REGISTRY))
-# Methods with a slow rate, and one that compiles for seconds: the steps that they are given here.
-SLOW = {"boosting": 200, "gradient": 200, "jaxopt-lbfgs": 100, "no-regret-play": 100}
+# Methods with a slow rate, and those that compile for seconds: the steps that they are given here.
+SLOW = {
+    "boosting": 200,
+    "gradient": 200,
+    "jaxopt-lbfgs": 100,
+    "no-regret-play": 100,
+    "jax-newton": 50,
+    "jax-accelerated": 50,
+}
 SEEDS = range(3)
 KINDS = {"global", "ball", "distance", "violation", "residual"}
 # What a solve of sound data may end with.

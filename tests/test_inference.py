@@ -584,7 +584,7 @@ def test_shares_of_0_and_1_have_clopper_and_pearsons_bound():
     found = inference.recall_at_interval(y, s, 8, method="asymptotic", level=0.8)
     ends = stats.binomtest(6, 6).proportion_ci(0.8)
     assert (found.lower, found.upper) == pytest.approx((ends.low, ends.high))
-    several = inference.compare(y, {"a": s, "b": s[::-1]}, metric="precision_at", k=4)
+    several = inference.compare(y, {"a": s, "b": s[::-1]}, metric="precision_at", k=4, method="asymptotic")
     assert several.intervals["a"] == inference.precision_at_interval(y, s, 4, method="asymptotic")
     assert several.intervals["b"].estimate == 0.0
 

@@ -109,7 +109,13 @@ def test_several_rankers():
         alone = inference.compare(y, rankers[one.first], rankers[one.second])
         assert (one.interval, one.p_value) == (alone.interval, alone.p_value)
     for name, interval in found.intervals.items():
-        assert interval == inference.auc_interval(y, rankers[name], method="asymptotic")
+        assert interval == inference.auc_interval(y, rankers[name])  # one number has one interval
+        assert (interval.method, found.differences[0].interval.method) == ("exact", "asymptotic")
+    groups = np.repeat(np.arange(100), 2)
+    grouped = inference.compare(y, rankers, groups=groups)
+    for name, interval in grouped.intervals.items():
+        assert interval == inference.auc_interval(y, rankers[name], groups=groups)
+        assert interval == inference.auc_interval(y, rankers[name], groups=groups, method="asymptotic")
     against = inference.compare(y, rankers, baseline="noisy")
     assert [(one.first, one.second) for one in against.differences] == [("plain", "noisy"), (3, "noisy")]
     assert "plain − noisy" in repr(found)
@@ -271,8 +277,8 @@ REFUSED = {
     "perfect push": (lambda: inference.push_risk_interval([1, 1, 0, 0, 0], S, 2, method="asymptotic"), "^s: .*perfect"),
     "constant": (lambda: inference.auc_interval(Y, [1.0] * 5, method="asymptotic"), "^s: .*constant"),
     "alike": (lambda: inference.compare(Y, S, np.exp(S)), "^s1 and s2: .*equal"),
-    "exact weights": (lambda: inference.auc_interval(Y, S, sample_weight=S), "^sample_weight: exact"),
-    "exact groups": (lambda: inference.auc_interval(Y, S, groups=Y), "^groups: exact"),
+    "exact weights": (lambda: inference.auc_interval(Y, S, sample_weight=S, method="exact"), "^sample_weight: exact"),
+    "exact groups": (lambda: inference.auc_interval(Y, S, groups=Y, method="exact"), "^groups: exact"),
     "one group": (lambda: inference.auc_interval(Y, S, groups=[1] * 5, method="asymptotic"), "^groups: 1 group"),
     "a class in one group": (
         lambda: inference.auc_interval(Y, S, groups=[1, 2, 1, 2, 3], method="asymptotic"),

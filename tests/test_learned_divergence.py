@@ -243,7 +243,7 @@ def test_solvers_converge_from_afar(moduli, l1):
     problem = LearnedDivergence(X, y, *moduli, l2=0.01, l1=l1)
     assert ("Smooth" in problem.capabilities) is (moduli[0] is not None and l1 == 0)
     start = np.array([3.0, 1.0, -2.0, 1.0])
-    slow = ("exact", "gradient", "jaxopt-lbfgs")
+    slow = ("exact", "gradient", "jaxopt-lbfgs", "jax-accelerated")
     names = [name for name in cr.solvers.available(problem) if name not in slow]
     solutions = [problem.solve(name, x0=start) for name in names]
     assert all(solution.converged and solution.gap <= 1e-8 for solution in solutions)

@@ -54,7 +54,7 @@ def close(a, b, name="summation"):
 
 def of_query(problem, w, query):
     """Scores, targets, offset, center and grades of one query."""
-    part, scores = problem.stretch(query), problem.scores(w)[problem._rows]
+    part, scores = problem.groups.slices[query], problem.scores(w)[problem._rows]
     fit = problem.fit(scores)
     center = np.zeros(len(scores)) if problem.center is None else problem.center[problem._rows]
     return scores[part], fit.targets[part], fit.offsets[query], center[part], problem.grades[part]
@@ -173,7 +173,7 @@ def test_weights_for_given_targets_are_a_regression(name):
     c, reg = problem.query_weights, problem.score_reg
     cost = 0.5 * problem.l2 * cp.sum_squares(w)
     for number in range(len(problem.groups)):
-        part = problem.stretch(number)
+        part = problem.groups.slices[number]
         link = {
             "KL": lambda t: cp.log_sum_exp(t),
             "BitEntropy": lambda t: cp.sum(cp.logistic(t)),

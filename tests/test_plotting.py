@@ -389,3 +389,17 @@ def test_rates_refuses_what_shows_no_rate():
         plotting.rates(solution)
     with pytest.raises(ValueError, match="guides is"):
         plotting.rates(solution, guides=("t",))
+
+
+def test_a_roc_curve_of_labels_and_scores_as_in_scikit_learn():
+    y, s, other = [1, 0, 1, 0], [4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 4.0]
+    full, _ = plotting.roc(y, s)
+    named, _ = plotting.roc({"mine": (y, s)})
+    np.testing.assert_array_equal(full.lines[0].get_xydata(), named.lines[0].get_xydata())
+    assert full.get_legend() is None
+    several, _ = plotting.roc(y, {"mine": s, "other": other})
+    assert [text.get_text() for text in several.get_legend().get_texts()] == ["mine", "other"]
+    with pytest.raises(TypeError, match="leave scores out"):
+        plotting.roc({"mine": (y, s)}, s)
+    with pytest.raises(TypeError, match="or labels and scores"):
+        plotting.roc(y)

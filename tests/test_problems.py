@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexra
 SEEDS = range(6)
 SCORERS = {name: cls for name, cls in REGISTRY.items() if issubclass(cls, LinearScores)}
 # Slow by design or to compile; they have tests of their own.
-SLOW = ("boosting", "gradient", "jaxopt-lbfgs")
+SLOW = ("boosting", "gradient", "jaxopt-lbfgs", "jax-newton", "jax-accelerated")
 EVERY = pytest.mark.parametrize("name", list(SCORERS))
 DRAWN = pytest.mark.parametrize("seed", SEEDS)
 BIPARTITE = [

@@ -233,7 +233,7 @@ def test_targets_are_shares_of_ndcg(data):
     for query, name in enumerate(groups.ids):
         scores = s[qid == name]
         rank = np.argsort(np.argsort(-scores)) + 1
-        found = problem.targets[problem.stretch(query)] @ (1.0 / np.log2(1.0 + rank))
+        found = problem.targets[problem.groups.slices[query]] @ (1.0 / np.log2(1.0 + rank))
         assert close(found, metrics.ndcg(y[qid == name], scores))
 
 
@@ -255,8 +255,8 @@ def test_the_i_divergence_with_offsets_is_a_weighted_list_net(seed):
     problem, w = draw("I-divergence", seed, normalize=False)
     total = 0.0
     for query in range(len(problem.groups)):
-        rows = problem.by_query[0][problem.stretch(query)]
-        weight = problem.targets[problem.stretch(query)].sum()
+        rows = problem.by_query[0][problem.groups.slices[query]]
+        weight = problem.targets[problem.groups.slices[query]].sum()
         total += weight * ListNet(problem.X[rows], problem.y[rows], target="exp2").objective(w)
     assert close(problem.objective(w), total + 0.05 * w @ w)
 

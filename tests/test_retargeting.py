@@ -98,7 +98,7 @@ def test_the_marginal_is_the_least_cost_over_targets_and_offsets(kind, order):
     scores, targets = problem.split(problem.X @ w)[0], of_queries(problem, w)
     total = 0.0
     for query in range(len(problem.groups)):
-        rows = problem.stretch(query)
+        rows = problem.groups.slices[query]
         value, best = inner_optimum(problem, scores[rows], problem.grades[rows])
         total += value / (rows.stop - rows.start if problem.normalize else 1)
         assert np.abs(targets[rows] - best).max() <= tolerance("conic point")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 
 import numpy as np
@@ -50,6 +51,9 @@ def test_means_errors_and_differences_are_those_of_the_queries():
     assert math.isclose(found.difference_error[1, 0], wanted, rel_tol=TOLERANCES["summation"])
     assert (found.difference[0] == 0).all()
     assert max(map(len, str(found).splitlines())) <= 80
+    assert (found.counts == 5).all()
+    assert re.search(r"^queries with it +5 +5 +5 +5$", str(found), re.MULTILINE)
+    assert "queries with it" not in str(metrics.table(scores, np.tile([1, 0], len(y) // 2), qid))
 
 
 def test_one_query_has_no_standard_error():

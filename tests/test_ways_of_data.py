@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,13 +15,13 @@ import convexrank as cr
 pytestmark = pytest.mark.quick
 
 
-def calls_of(function):
-    """Number of Python functions that a call enters."""
+def calls_of(function, folder=""):
+    """Number of Python functions that a call enters; of those in files below a folder, if there is one."""
     count = 0
 
     def count_calls(frame, event, argument):
         nonlocal count
-        count += event == "call"
+        count += event == "call" and folder in frame.f_code.co_filename
 
     before = sys.getprofile()
     sys.setprofile(count_calls)
@@ -42,6 +43,15 @@ def test_a_warm_solve_makes_few_python_calls():
     problem = small_push()
     assert calls_of(problem.solve) < 300
     assert calls_of(problem.solve) < 250
+
+
+def test_a_warm_fit_of_a_retargeting_ranker_makes_few_calls_in_the_package():
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.normal(size=(200, 5)), rng.integers(0, 4, 200), np.repeat(np.arange(20), 10)
+    ranker = cr.RetargetingRanker()
+    ranker.fit(X, y, qid=qid)
+    calls = calls_of(lambda: ranker.fit(X, y, qid=qid), f"{Path(cr.__file__).parent}")
+    assert 0 < calls < 800
 
 
 def test_a_first_solve_imports_no_solver_but_its_own_and_compiles_nothing():

@@ -92,15 +92,12 @@ def run_explain(arguments: argparse.Namespace) -> Outcome:
             f"row is {place + 1}, expected at most {count}, the number of rows of {arguments.path}."
         )
     row = {name: column[place : place + 1] for name, column in table.items()}
-    terms = {name: float(part[0]) for name, part in model.contributions(row).items()}
-    score = float(model.scores(row)[0])
-    above = int((model.scores(table) > score).sum())
-    order = sorted(terms, key=lambda name: -abs(terms[name]))
-    width = min(30, max(map(len, order)))
+    found = model.encoder.explain(model.ranker, row)
+    above = int((model.scores(table) > found.score).sum())
     lines = [
-        f"row {place + 1} of {arguments.path}: score {score:.4g}, number {above + 1} of {count}",
-        f"its score is {sum(terms.values()):+.4g} from the mean, by column:",
-        *(f"  {name[:width]:<{width}}  {terms[name]:+9.4f}  {str(row[name][0])[:36]}" for name in order),
+        f"row {place + 1} of {arguments.path}: score {found.score:.4g}, number {above + 1} of {count}",
+        f"its score is {found.score - found.mean:+.4g} from the mean, by column:",
+        *(f"  {line}" for line in found.lines()),
     ]
     return Outcome("\n".join(lines))
 

@@ -4,7 +4,9 @@ A solver lists the names of the protocols that it needs, and its signature state
 that only one method or one family of methods needs is in the file of that method: ``Blocks`` with ``alternating``,
 ``Coordinates`` with ``boosting``, ``Smoothable`` and ``Mergeable`` with ``continuation``, ``FiniteSum`` with
 ``stochastic-gradient``,
-``Lipschitz`` with ``accelerated``, ``JaxObjective`` with ``jaxopt-lbfgs``, ``HessianProducts`` with ``newton-cg``,
+``Lipschitz`` with ``accelerated``, ``JaxObjective`` with ``jaxopt-lbfgs``, ``JaxCurved`` with ``jax-newton``,
+``JaxProximal`` with ``jax-accelerated``,
+``HessianProducts`` with ``newton-cg``,
 ``Multimodal`` with ``multi-start``, ``Constrained`` with ``multiplier-search``, ``Flows`` with ``interior-point``,
 ``Saddle``, ``AffineFixedPoint``, ``SplitFeasibility`` and ``SingleIndex`` with their families.
 """

@@ -46,8 +46,8 @@ class Problem(Displayed):
     >>> import convexrank as cr
     >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
     >>> sorted(problem.capabilities)
-    ['Certified', 'Convex', 'Coordinates', 'Exact', 'HessianProducts', 'JaxObjective', 'Proximal', 'Sampled',
-     'Smooth', 'TwiceDifferentiable']
+    ['Certified', 'Convex', 'Coordinates', 'Exact', 'HessianProducts', 'JaxCurved', 'JaxObjective',
+     'JaxProximal', 'Proximal', 'Sampled', 'Smooth', 'TwiceDifferentiable']
     """
 
     def __getstate__(self) -> dict[str, Any]:

@@ -53,6 +53,8 @@ SOLVERS = {
     "jax-power": "fixed_point.jax_power:JaxPower",
     "dual-gradient": "saddle.dual_gradient:DualGradient",
     "no-regret-play": "saddle.no_regret_play:NoRegretPlay",
+    "jax-newton": "jitted.newton:JaxNewton",
+    "jax-accelerated": "jitted.accelerated:JaxAccelerated",
 }
 # What runs a function of the caller's own.
 _OWN = "own_algorithm:OwnAlgorithm"

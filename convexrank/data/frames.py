@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from convexrank.data.messages import shown
 
 Array = np.ndarray
 
@@ -26,6 +30,67 @@ def refuse_missing(array: Array, name: str, each: str = "row") -> None:
                 f"{name}[{missing[0]}] is {array[missing[0]]}, expected a value in every {each}; drop the "
                 f"{len(missing)} {each}(s) without one."
             )
+
+
+def has_other_columns(X: Any) -> bool:
+    """Return whether X is a data frame with columns that are no numbers."""
+    if not (hasattr(X, "columns") and hasattr(X, "__getitem__")):
+        return False
+    return any(_is_category(X[name]) or np.asarray(X[name]).dtype.kind not in "iufbc" for name in X.columns)
+
+
+def _is_category(column: Any) -> bool:
+    return str(column.dtype).lower().startswith(("category", "categorical", "enum"))
+
+
+def numbers_of(
+    frame: Any, known: Mapping[int, tuple[Any, ...]] | None = None
+) -> tuple[Array, dict[int, tuple[Any, ...]]]:
+    """Return a data frame as numbers, NaN where a value is missing, and the values of its categories by place.
+
+    A column is one of categories if its type says so, or if an entry is no number; categories have the numbers of their
+    values, sorted by name. With ``known`` values those columns are read, and another value has the next number.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When columns hold dates, all of which are named, a column of numbers has another entry, or a name stands twice.
+    """
+    names = list(frame.columns)
+    if len(set(names)) < len(names):
+        raise ValueError(f"X has columns {shown(names)}, expected different names.")
+    matrix, words = np.full((len(frame), len(names)), np.nan), dict(known or {})
+    columns = {name: np.asarray(frame[name]) for name in names}
+    dates = [name for name, column in columns.items() if _has_dates(column)]
+    if dates:
+        raise ValueError(
+            f"the columns {shown(dates)} hold dates, expected numbers or categories; make numbers of them, such as "
+            "days since a day, or leave them out."
+        )
+    for place, (name, column) in enumerate(columns.items()):
+        there = np.array([not is_missing(entry) for entry in column.tolist()], dtype=bool)
+        entries = [entry for entry, has in zip(column.tolist(), there, strict=True) if has]
+        category = place in words if known is not None else _is_category(frame[name])
+        if not category and all(isinstance(entry, numbers.Real) for entry in entries):
+            matrix[there, place] = entries
+            continue
+        if known is not None and not category:
+            wrong = next(entry for entry in entries if not isinstance(entry, numbers.Real))
+            raise ValueError(
+                f"X has {shown(wrong)} in column {name}, expected a number, as when the levels were made."
+            )
+        if known is None:
+            words[place] = tuple(sorted(set(entries), key=lambda entry: (str(type(entry)), str(entry))))
+        number = {entry: code for code, entry in enumerate(words[place])}
+        matrix[there, place] = [number.get(entry, len(number)) for entry in entries]
+    return matrix, words
+
+
+def _has_dates(column: Array) -> bool:
+    """Whether a column has a type of dates, or a date as its first entry."""
+    if column.dtype.kind != "O":
+        return column.dtype.kind in "mM"
+    return hasattr(next((entry for entry in column if not is_missing(entry)), None), "isoformat")
 
 
 def codes_of(values: Any) -> Array | None:

@@ -184,6 +184,12 @@ class QueryGroups:
         return np.diff(self.offsets)
 
     @cached_property
+    def slices(self) -> list[slice]:
+        """The places of each query."""
+        ends = self.offsets.tolist()
+        return list(map(slice, ends[:-1], ends[1:]))
+
+    @cached_property
     def query(self) -> Array:
         """The number 0, 1, … of the query at each place, shape (n,)."""
         return np.repeat(np.arange(len(self)), self.sizes)

@@ -19,7 +19,7 @@ from scipy.special import entr
 from convexrank import atoms
 from convexrank.core.results import CertificateError
 from convexrank.data import check_positive_weights, check_vector
-from convexrank.divergences.domains import Interval, read_bound
+from convexrank.divergences.domains import EVERYWHERE, Interval, read_bound
 
 if TYPE_CHECKING:
     from convexrank.proof.generators import Generator
@@ -83,12 +83,12 @@ class Divergence:
     @property
     def domain(self) -> Interval:
         """The interval of each entry of x."""
-        return Interval()
+        return EVERYWHERE
 
     @property
     def dual_domain(self) -> Interval:
         """The interval of each entry of θ/w: the slopes of φ inside its domain."""
-        return Interval()
+        return EVERYWHERE
 
     @property
     def total(self) -> float | None:

@@ -84,6 +84,10 @@ class Interval:
         return f"{left}{self.lower:g}, {self.upper:g}{right}"
 
 
+#: All numbers.
+EVERYWHERE = Interval()
+
+
 def read_bound(values: Any, name: str) -> Array:
     """Return a bound, or one for each entry, as an array; infinities stand for none.
 

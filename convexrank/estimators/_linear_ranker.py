@@ -9,12 +9,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from convexrank.core.problem import Problem
 from convexrank.core.results import Solution
-from convexrank.data import Chunks, check_choice, check_flag, check_weights, read_array, well_formed
-from convexrank.features import Products, Stacked, Thresholds
+from convexrank.data import Chunks, check_choice, check_flag, check_weights, read_array, shown, well_formed
+from convexrank.data.frames import has_other_columns, numbers_of
+from convexrank.features import Explanation, Products, Stacked, Thresholds, shapes
+from convexrank.features._shape_terms import Surface
+from convexrank.features.explanations import moments, one_row, values_of
 
 Array = np.ndarray
 
@@ -35,7 +38,12 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     except (OverflowError, TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         names, more = ("X or y", ", and a vector y of n entries") if y else ("X", "")
-        raise kind(f"{names}: {error}; expected numbers X of shape (n, d){more}.") from error
+        hint = (
+            " For a table with texts or gaps put TableEncoder() first, or pass features='thresholds'."
+            if hasattr(X, "columns")
+            else ""
+        )
+        raise kind(f"{names}: {error}; expected numbers X of shape (n, d){more}.{hint}") from error
 
 
 class LinearEstimator(BaseEstimator):
@@ -73,8 +81,28 @@ class LinearEstimator(BaseEstimator):
         if isinstance(X, Chunks):
             return self._streamed(X, *y, **options)
         if not self._is_linear:
-            return validated(self, X, *y, ensure_all_finite="allow-nan", **options)
+            return self._levelled(X, *y, **options)
         return validated(self, X, *y, accept_sparse="csr", **options)
+
+    def _levelled(self, X: Any, *y: Any, reset: bool = True, **options: Any) -> Any:
+        """Return rows as numbers, of data frames with the numbers of categories, and y if given."""
+        known = None if reset else getattr(self, "_words", None)
+        if not (has_other_columns(X) or (known and hasattr(X, "columns"))):
+            if known:
+                raise ValueError(f"X is {shown(X)}, expected a data frame: the fit saw categories in it.")
+            self._words = {}
+            return validated(self, X, *y, ensure_all_finite="allow-nan", reset=reset, **options)
+        if not reset and not known:
+            numbers_of(X, {})  # refuses texts in columns of numbers by name
+        validate_data(self, X, skip_check_array=True, reset=reset)  # names and number of columns
+        matrix, self._words = numbers_of(X, known)
+        check: Any = check_X_y if y else check_array
+        try:
+            return check(
+                matrix, *y, dtype=np.float64, ensure_all_finite="allow-nan", estimator=self, **options
+            )
+        except ValueError as error:
+            raise ValueError(f"X or y: {error}") from error
 
     def _streamed(self, X: Chunks, *y: Any, reset: bool = True, **_: Any) -> Any:
         """Return rows out of memory, which were checked when they were seen first, and their labels."""
@@ -113,11 +141,20 @@ class LinearEstimator(BaseEstimator):
                 )
             return X
         names = getattr(self, "feature_names_in_", None)
-        design: Any = Thresholds(X, self.bins or _BINS, self.monotone, names=names, sample_weight=weights)
+        words = getattr(self, "_words", {})
+        design: Any = Thresholds(
+            X, self.bins or _BINS, self.monotone, words, names=names, sample_weight=weights
+        )
+        if self.features == "products" and words:
+            named = [design.levels[j].name for j in words]
+            raise ValueError(
+                f"X has categories in the columns {shown(named)}, of which no products are made; pass "
+                "features='thresholds', or leave them out."
+            )
         if self.features == "products":
             pairs = Products(X, self.bins or _BINS_OF_PRODUCTS, names=names, sample_weight=weights)
             design = Stacked([design, pairs])
-        self.design_ = design[np.arange(0)]
+        self.design_, self._with_rows = design[np.arange(0)], design
         return design
 
     def _solved(self, problem: Problem, solver: Any = None) -> Solution:
@@ -186,6 +223,114 @@ class SolvedRanker(LinearRanker):
     time_limit: float | None = None
     warm_start: bool = False
     verbose: bool = False
+
+    @property
+    def feature_importances_(self) -> Array:
+        """How much each feature moves the scores, shape (n_features_in_,).
+
+        The standard deviation, over the rows of fit, of what it adds; with products, over its pairs as well.
+        """
+        check_is_fitted(self, "coef_")
+        if self._is_linear:
+            return np.abs(self.coef_) * self._moments()[1]
+        found = np.zeros(self.n_features_in_)
+        for term in (*self.shapes_.functions, *self.shapes_.surfaces):
+            for place in term.columns if isinstance(term, Surface) else (term.column,):
+                found[place] += term.deviation
+        return found
+
+    def contributions(self, X: Any) -> dict[str, Array]:
+        r"""Return what each feature adds to the scores of rows, beside the mean score of the rows of fit.
+
+        .. math:: c_{ij} = w_j (x_{ij} - \bar x_j), \qquad f_i = \bar f + \sum_j c_{ij}.
+
+        With ``features="thresholds"`` it is the function of the feature, whose mean is 0; with products pairs of
+        features have terms of their own.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n, d)
+            The rows, as in :meth:`predict`.
+
+        Returns
+        -------
+        dict of str to ndarray, shape (n,)
+            The terms by the name of the feature; x0, x1, … where features had no names.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When rows do not fit, or the fit was to rows out of memory, whose means are not kept.
+        """
+        check_is_fitted(self, "coef_")
+        rows = self._validated(X, reset=False)
+        if not self._is_linear:
+            return self.shapes_.contributions(rows)
+        means, columns = self._moments()[0], sparse.csc_array(rows) if sparse.issparse(rows) else rows
+        return {
+            name: self.coef_[j] * (columns[:, [j]].toarray().ravel() - means[j])
+            if sparse.issparse(columns)
+            else self.coef_[j] * (columns[:, j] - means[j])
+            for j, name in enumerate(self._names())
+        }
+
+    def explain(self, X: Any) -> Explanation:
+        """Explain the score of one row: the mean score of the rows of fit, and what each feature adds to it.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (1, d), array of shape (d,) or Series
+            The row.
+
+        Returns
+        -------
+        Explanation
+            Its string is a table; :func:`convexrank.plotting.explanation` draws it.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When X is not one row, or as :meth:`contributions`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import convexrank as cr
+        >>> X, y = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 6.0], [3.0, 4.0]]), [0, 1, 0, 1]
+        >>> print(cr.PushRanker(p=1, l2=0.1).fit(X, y).explain(X[3]))
+        score -10.76, +6.861 from the mean of the rows of fit
+        x1     +4.081  4
+        x0     +2.781  3
+        """
+        row = one_row(X)
+        terms = {name: float(part[0]) for name, part in self.contributions(row).items()}
+        return Explanation.of(float(self.decision_function(row)[0]), terms, values_of(row, self._names()))
+
+    def _names(self) -> list[str]:
+        """The names of the features."""
+        given = getattr(self, "feature_names_in_", None)
+        return [f"x{j}" for j in range(self.n_features_in_)] if given is None else list(map(str, given))
+
+    def _moments(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of the columns of the rows of fit."""
+        if self._columns_of_fit is None:
+            raise ValueError(
+                "the fit was to rows out of memory, whose means are not kept; fit rows in memory, such as "
+                "chunks[::100], for explanations."
+            )
+        return self._columns_of_fit
+
+    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
+        found = super()._validated(X, *y, **options)
+        if y and self._is_linear:
+            self._columns_of_fit = None if isinstance(X, Chunks) else moments(found[0])
+        return found
+
+    def _keep(self, solution: Solution) -> Self:
+        super()._keep(solution)
+        if not self._is_linear:
+            self.shapes_ = shapes(solution.x, vars(self).pop("_with_rows"))
+        return self
 
 
 def check_counts(sample_weight: Any, length: int) -> Array | None:

@@ -37,7 +37,7 @@ _MOST = 10_000
 # Parameters of a single fit.
 _ONE_FIT = ("tie_break", "time_limit", "warm_start", "verbose")
 # Attributes that making a problem leaves on the estimator.
-_LEFT = ("design_", "_fitted_on_queries")
+_LEFT = ("design_", "_with_rows", "_fitted_on_queries")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -98,7 +98,8 @@ class PushRanker(SolvedRanker):
     features : {"linear", "thresholds", "products"}
         The columns with weights: the features, all thresholds of them (:class:`~convexrank.features.Thresholds`), or
         thresholds and products of two (:class:`~convexrank.features.Products`). Scores are then piecewise constant in
-        each feature or pair, X is dense, NaN has a separate level, and ``l1`` makes most weights 0.
+        each feature or pair, X is dense, NaN has a separate level, and ``l1`` makes most weights 0. With thresholds,
+        columns of a data frame with texts or of a categorical type are categories, each value with a weight.
     bins : int, optional
         Largest number of thresholds of one feature: 256 by default, and 12 in products.
     monotone : dict, optional
@@ -125,6 +126,10 @@ class PushRanker(SolvedRanker):
         The weights w: one per feature, or per column of ``design_``.
     design_ : Thresholds or Stacked
         With thresholds or products: the levels of the features, without rows.
+    shapes_ : Shapes
+        With thresholds or products: the functions of the features whose sum is the score.
+    feature_importances_ : ndarray, shape (n_features_in_,)
+        Standard deviation, over the rows of fit, of what each feature adds to the scores.
     classes_ : ndarray, shape (2,)
         The two labels, sorted; the second is the positive class.
     positive_class_ : label

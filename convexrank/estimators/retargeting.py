@@ -105,6 +105,10 @@ class RetargetingRanker(SolvedRanker):
         The weights w: one per feature, or per column of ``design_``.
     design_ : Thresholds or Stacked
         With thresholds or products: the levels of the features, without rows.
+    shapes_ : Shapes
+        With thresholds or products: the functions of the features whose sum is the score.
+    feature_importances_ : ndarray, shape (n_features_in_,)
+        Standard deviation, over the rows of fit, of what each feature adds to the scores.
     gap_, n_iter_, solution_ : float, int, Solution
         Certified bound on objective − optimum, number of iterations, and the full solution;
         ``solution_.certificate`` names the kind of the bound.

@@ -1,5 +1,6 @@
-"""Derived features: weak rankers as a matrix, designs that are never built, kernels on pairs, and shape functions."""
+"""Derived features: weak rankers as a matrix, designs that are never built, kernels on pairs, shapes, explanations."""
 
+from convexrank.features.explanations import Explanation
 from convexrank.features.pairs import pair_kernel
 from convexrank.features.products import Products
 from convexrank.features.score_cards import ScoreCard
@@ -9,6 +10,7 @@ from convexrank.features.thresholds import Thresholds
 from convexrank.features.weak_rankers import quantile_thresholds, threshold_rankers
 
 __all__ = [
+    "Explanation",
     "Products",
     "ScoreCard",
     "Shapes",

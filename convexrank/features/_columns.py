@@ -38,7 +38,8 @@ class LevelDesign(Design):
         X : array or data frame, shape (k, d)
             The rows, with the same features.
         """
-        matrix, _ = read_columns(X, tuple(column.name for column in self.levels))
+        words = {j: column.words for j, column in enumerate(self.levels) if column.words}
+        matrix, _, _ = read_columns(X, tuple(column.name for column in self.levels), words=words)
         return self._with(self._codes(matrix))
 
     def __getitem__(self, rows: Any) -> Self:

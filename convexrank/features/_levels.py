@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from convexrank.data import Chunks, check_integer, check_list, shown
+from convexrank.data.frames import has_other_columns, numbers_of
 
 Array = np.ndarray
 
@@ -30,6 +32,8 @@ class ColumnLevels:
         1 or −1 where the values of the levels must rise or fall, else 0.
     low, high : float
         Least and largest value of the rows that the levels were made of; NaN where all are absent.
+    words : tuple
+        What the categories 0, 1, … are called, where they have names.
     """
 
     name: str
@@ -39,6 +43,7 @@ class ColumnLevels:
     direction: int = 0
     low: float = float("nan")
     high: float = float("nan")
+    words: tuple[Any, ...] = ()
 
     @property
     def weights(self) -> int:
@@ -136,25 +141,35 @@ class ColumnLevels:
         """Name the column of one weight."""
         if weight == len(self.cuts):
             return f"{self.name} is missing"
-        cut = f"{self.cuts[weight]:.6g}"
+        cut = self.word(self.cuts[weight])
         return f"{self.name} = {cut}" if self.categorical else f"{self.name} > {cut}"
+
+    def word(self, cut: float) -> str:
+        """Say a threshold, or a category by its name."""
+        return str(self.words[int(cut)]) if self.words else f"{cut:.6g}"
 
 
 def levels_of(
     matrix: Array,
     names: tuple[str, ...],
     bins: int | None,
-    categories: frozenset[int] = frozenset(),
+    categories: Mapping[int, tuple[Any, ...]] | None = None,
     weights: Array | None = None,
 ) -> tuple[ColumnLevels, ...]:
     """Return the levels of each column: values of rows that weigh something, all but the largest or at quantiles."""
-    found = []
+    found, categories = [], categories or {}
     for j, (column, name) in enumerate(zip(matrix.T, names, strict=True)):
         here = ~np.isnan(column)
         values = np.unique(column[here])
         low, high = (float(values[0]), float(values[-1])) if len(values) else (float("nan"),) * 2
         if j in categories:
-            found.append(ColumnLevels(name, values, True, not here.all(), 0, low, high))
+            words = categories[j]
+            if words and not np.isin(values, np.arange(len(words))).all():
+                raise ValueError(
+                    f"X has the value {float(values[~np.isin(values, np.arange(len(words)))][0]):g} in column {name}, "
+                    f"expected the number of a category, 0 to {len(words) - 1}, or NaN."
+                )
+            found.append(ColumnLevels(name, values, True, not here.all(), 0, low, high, words))
             continue
         counting = here if weights is None else here & (weights > 0)
         cuts = _cuts(column[counting], None if weights is None else weights[counting], bins)
@@ -174,9 +189,15 @@ def _cuts(column: Array, weights: Array | None, bins: int | None) -> Array:
 
 
 def read_columns(
-    X: Any, names: tuple[str, ...] | None = None, given: Any = None
-) -> tuple[Array, tuple[str, ...]]:
-    """Return a table as numbers, NaN where a value is absent, and the names of its columns: known, given or its own.
+    X: Any,
+    names: tuple[str, ...] | None = None,
+    given: Any = None,
+    words: Mapping[int, tuple[Any, ...]] | None = None,
+) -> tuple[Array, tuple[str, ...], dict[int, tuple[Any, ...]]]:
+    """Return a table as numbers, NaN where a value is absent, the names of its columns, and those of its categories.
+
+    Names of columns are known, given or the table's own. Columns of a frame that are no numbers have the numbers of
+    their values, among those of ``words`` where these are known.
 
     Raises
     ------
@@ -193,14 +214,16 @@ def read_columns(
             f"X is {shown(X)}, expected a dense table: levels of sparse columns would fill the memory; "
             "pass X.toarray(), or threshold_rankers(X) for a sparse matrix of thresholds."
         )
-    own = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+    own, found = tuple(map(str, X.columns)) if hasattr(X, "columns") else None, dict(words or {})
+    if has_other_columns(X) or (words and own):
+        X, found = numbers_of(X, words)
     try:
         if np.iscomplexobj(table := np.asarray(X)):
             raise TypeError("they are complex")
         matrix = table.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(
-            f"X has entries that are not real numbers ({error}); give categories numbers of their own."
+            f"X has entries that are not real numbers ({error}); pass a data frame, whose columns may be categories."
         ) from error
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"X has shape {matrix.shape}, expected (n, d) with at least one row and one column.")
@@ -219,7 +242,7 @@ def read_columns(
         own = tuple(map(str, check_list(given, "names", "one name per column")))
         if len(own) != matrix.shape[1] or len(set(own)) < len(own):
             raise ValueError(f"names is {shown(list(own))}, expected {matrix.shape[1]} different names.")
-    return matrix, names or own or tuple(f"x{j}" for j in range(matrix.shape[1]))
+    return matrix, names or own or tuple(f"x{j}" for j in range(matrix.shape[1])), found
 
 
 def read_directions(levels: tuple[ColumnLevels, ...], monotone: Any) -> tuple[ColumnLevels, ...]:

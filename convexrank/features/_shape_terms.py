@@ -26,16 +26,19 @@ class Piece:
         known. ``"missing"``: no value.
     low, high : float
         Ends of the interval, infinite at the sides; NaN for kinds without an interval.
+    word : optional
+        The name of the category, where it has one.
     """
 
     feature: str
     kind: str
     low: float = float("nan")
     high: float = float("nan")
+    word: Any = None
 
     def __str__(self) -> str:
         if self.kind == "category":
-            return f"= {self.low:.6g}"
+            return f"= {self.low:.6g}" if self.word is None else f"= {self.word}"
         if self.kind != "interval":
             return self.kind
         if np.isinf(self.low):
@@ -46,7 +49,11 @@ class Piece:
 def pieces_of(levels: ColumnLevels) -> list[Piece]:
     """Return the piece of each level."""
     if levels.categorical:
-        known = [Piece(levels.name, "category", float(cut), float(cut)) for cut in levels.cuts]
+        words = [levels.words[int(cut)] if levels.words else None for cut in levels.cuts]
+        ends = map(float, levels.cuts)
+        known = [
+            Piece(levels.name, "category", cut, cut, word) for cut, word in zip(ends, words, strict=True)
+        ]
         found = [Piece(levels.name, "other"), *known]
     else:
         ends = [-np.inf, *map(float, levels.cuts), np.inf]
@@ -107,11 +114,12 @@ class StepFunction:
         return self.table[: len(self.levels.cuts) + 1]
 
     @property
-    def categories(self) -> dict[float, float]:
-        """The value of each category; empty for an ordered feature."""
+    def categories(self) -> dict[Any, float]:
+        """The value of each category, by its name or number; empty for an ordered feature."""
         if not self.categorical:
             return {}
-        return dict(zip(self.breaks.tolist(), self.values[1:].tolist(), strict=True))
+        names = [self.levels.words[int(cut)] if self.levels.words else float(cut) for cut in self.breaks]
+        return dict(zip(names, self.values[1:].tolist(), strict=True))
 
     @property
     def missing(self) -> float | None:
@@ -129,6 +137,11 @@ class StepFunction:
     def flat(self) -> bool:
         """Whether it is 0 everywhere."""
         return not self.table.any()
+
+    @property
+    def deviation(self) -> float:
+        """Its standard deviation over the rows."""
+        return _root_mean_square(self.table, self.rows)
 
     def __call__(self, values: Array) -> Array:
         """Evaluate at values of the feature, shape (n,)."""
@@ -182,6 +195,11 @@ class Surface:
     def flat(self) -> bool:
         """Whether it is 0 everywhere."""
         return not self.values.any()
+
+    @property
+    def deviation(self) -> float:
+        """Its standard deviation over the rows."""
+        return _root_mean_square(self.values, self.rows)
 
     def __call__(self, first: Array, second: Array) -> Array:
         """Evaluate at values of both features, each of shape (n,)."""
@@ -238,6 +256,10 @@ class Slope:
     def __call__(self, values: Array) -> Array:
         """Evaluate at values of the feature, shape (n,)."""
         return self.value * (values - self.mean)
+
+
+def _root_mean_square(values: Array, rows: Array) -> float:
+    return float(np.sqrt(np.sum(values**2 * rows) / max(rows.sum(), 1)))
 
 
 class Sum(Protocol):

@@ -73,7 +73,12 @@ class Products(LevelDesign):
 
     def __post_init__(self, X: Any, sample_weight: Any) -> None:
         bins = check_integer(self.bins, "bins", 1)
-        matrix, names = read_columns(X, given=self.names)
+        matrix, names, words = read_columns(X, given=self.names)
+        if words:
+            raise ValueError(
+                f"X has categories in the columns {shown([names[j] for j in words])}, of which no products are made; "
+                "leave them out, or pass Thresholds."
+            )
         levels = levels_of(matrix, names, bins, weights=check_weights(sample_weight, len(matrix)))
         pairs = np.array(_read_pairs(self.pairs, names, levels), dtype=np.int64).reshape(-1, 2)
         first, second = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])

@@ -94,6 +94,26 @@ class Shapes:
                 scores += tables[part] @ weights - means @ weights
         return scores
 
+    def contributions(self, X: Any) -> dict[str, Array]:
+        """Return what each feature or pair adds to the scores of rows beside the constant, largest variation first.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (k, d)
+            The rows, as :meth:`predict` takes them.
+
+        Returns
+        -------
+        dict of str to ndarray, shape (k,)
+            The terms by name; their sum and the constant are the scores.
+        """
+        tables, found = self._read(X), {}
+        for term in self.terms:
+            places = term.columns if isinstance(term, Surface) else (term.column,)
+            added = term(*(tables[term.part][:, place] for place in places))
+            found[term.name] = found.get(term.name, 0.0) + added
+        return found
+
     def predict(self, X: Any) -> Array:
         """Return the scores of rows, shape (k,): the columns of the design for these rows, times the weights.
 
@@ -121,9 +141,10 @@ class Shapes:
         if len(given) != len(self.tables):
             raise ValueError(f"X has {len(given)} tables, expected {len(self.tables)}, one for each part.")
         read = []
-        for (names, raw), table in zip(self.tables, given, strict=True):
+        for part, ((names, raw), table) in enumerate(zip(self.tables, given, strict=True)):
             if not raw:
-                read.append(read_columns(table, names)[0])
+                own = [f for f in self.functions if f.part == part and f.levels.words]
+                read.append(read_columns(table, names, words={f.column: f.levels.words for f in own})[0])
                 continue
             read.append(check_matrix(table))
             if read[-1].shape[1] != len(names):

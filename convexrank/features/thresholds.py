@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from itertools import combinations
 from typing import Any
@@ -37,15 +37,17 @@ class Thresholds(LevelDesign):
     Parameters
     ----------
     X : array or data frame, shape (n, d)
-        The features, dense; NaN where a value is missing.
+        The features, dense; NaN where a value is missing. Columns of a frame with texts, or of a categorical type, are
+        categories by name; dates are refused.
     bins : int, optional
         Largest number of thresholds of one feature, which are quantiles. By default every value except the largest is a
         threshold, so that thresholds at other places could not fit the rows better.
     monotone : dict, optional
         Features, by name or number, whose function must increase (1) or decrease (−1). Their weights are at least 0;
         the columns of a decreasing feature have a negative sign.
-    categories : sequence, optional
-        Features, by name or number, whose values are numbers of categories.
+    categories : sequence or mapping, optional
+        Features, by name or number, whose values are numbers of categories; a mapping has for each feature what its
+        categories 0, 1, … are called.
     names : sequence of str, optional
         Names of the features; by default those of a data frame, else x0, x1, ….
     sample_weight : array, shape (n,), optional
@@ -79,7 +81,7 @@ class Thresholds(LevelDesign):
     X: InitVar[Any]
     bins: int | None = None
     monotone: dict[Any, int] | None = None
-    categories: Sequence[Any] | None = None
+    categories: Sequence[Any] | Mapping[Any, Sequence[Any]] | None = None
     names: Sequence[str] | None = None
     sample_weight: InitVar[Any] = None
     levels: tuple[ColumnLevels, ...] = field(init=False)
@@ -87,11 +89,14 @@ class Thresholds(LevelDesign):
 
     def __post_init__(self, X: Any, sample_weight: Any) -> None:
         bins = None if self.bins is None else check_integer(self.bins, "bins", 1)
-        matrix, names = read_columns(X, given=self.names)
-        named = (
-            () if self.categories is None else check_list(self.categories, "categories", "names of columns")
+        matrix, names, categories = read_columns(X, given=self.names)
+        named = self.categories if isinstance(self.categories, Mapping) else None
+        listed = (
+            check_list(self.categories or (), "categories", "names of columns") if named is None else named
         )
-        categories = frozenset(place_of(column, names, "categories") for column in named)
+        for column in listed:
+            words = () if named is None else tuple(check_list(named[column], "categories", "names of values"))
+            categories.setdefault(place_of(column, names, "categories"), words)
         weights = check_weights(sample_weight, len(matrix))
         levels = read_directions(levels_of(matrix, names, bins, categories, weights), self.monotone)
         if not sum(column.weights for column in levels):

@@ -19,6 +19,11 @@ precision_recall_band        the whole precision–recall curve             DKW,
 ============================ ============================================ =========================================
 
 DKW is the bound of Dvoretzky, Kiefer and Wolfowitz for a whole distribution function, with Massart's constant.
+Every function has the same default, ``method="auto"``: the interval of one measure is exact, unless rows have weights
+or groups, which exact bounds do not take; differences of measures are asymptotic. So one number has one interval
+wherever it is printed, and the result names its method. Exact is the default as it holds for the small samples at the
+top of a list; of differences of AUCs exact bounds are five times as wide as asymptotic ones, hence the exception.
+
 ``method="exact"`` holds for every sample size and every distribution of independent rows: the probability that the
 interval contains the true value is at least the level. ``method="asymptotic"`` is much narrower, and its probability
 tends to the level as the sample grows; the guide "Intervals and comparisons" lists sufficient sizes. `compare` compares

@@ -16,14 +16,14 @@ from convexrank.data import (
     shown,
 )
 from convexrank.inference.graded import NDCG, MeanAveragePrecision, RankingRisk
-from convexrank.inference.methods import Measure, Method, method_named
+from convexrank.inference.methods import Measure, Method, method_for, method_named
 from convexrank.inference.results import Interval
 from convexrank.inference.top_of_list import PrecisionAt, RecallAt
 from convexrank.inference.two_classes import AUC, PartialAUC, PushRisk
 from convexrank.metrics.conventions import CONVEXRANK, Convention
 from convexrank.metrics.names import parsed
 
-How = Literal["exact", "asymptotic"]
+How = Literal["auto", "exact", "asymptotic"]
 
 
 def measured(
@@ -34,9 +34,9 @@ def measured(
     return interval_of(measure, measure.read(y, s, sample_weight, groups).ranked(s), how, sure)
 
 
-def interval_of(measure: Measure, ranked: Any, how: Method, level: float) -> Interval:
+def interval_of(measure: Measure, ranked: Any, wanted: Method | None, level: float) -> Interval:
     """Return the interval of what is read and ranked."""
-    value = measure.value(ranked)
+    value, how = measure.value(ranked), method_for(wanted, ranked.rows)
     lower, upper = how.bounds(measure, ranked, 1.0 - level)
     ends = [measure.shown(end) for end in (value, min(lower, value), max(upper, value))]
     limits = measure.shown(0.0), measure.shown(1.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 from convexrank.data import check_probability, check_same_index, shown
 from convexrank.inference.arguments import How, interval_of, measure_named
-from convexrank.inference.methods import Measure, Method, method_named
+from convexrank.inference.methods import Measure, Method, method_named, method_of_differences
 from convexrank.inference.results import Comparison, Difference, Interval
 
 
@@ -53,7 +53,7 @@ def compare(
     max_fpr: float | None = None,
     qid: Any = None,
     convention: Any = None,
-    method: How = "asymptotic",
+    method: How = "auto",
     level: float = 0.95,
     sample_weight: Any = None,
     groups: Any = None,
@@ -65,6 +65,10 @@ def compare(
     contributions of each row (or query) to both measures are subtracted before their variance is taken, for the AUC
     DeLong's test, with Student's interval and test. ``"exact"``: for NDCG and MAP bounds by betting on the differences
     of the queries, for the AUC and the ranking risk Chernoff's bound, for differences of pairs in [−1, 1].
+
+    By default intervals of differences are asymptotic, and those of the measure of each ranker are what its function,
+    such as `auc_interval`, returns: exact bounds of one measure are little wider, those of a difference of AUCs are
+    five times as wide.
 
     Several rankers are compared in pairs, or each with a baseline, and p-values are adjusted by Holm's method. The
     intervals are not adjusted: each interval has the given level separately.
@@ -80,8 +84,8 @@ def compare(
         The measure; a number behind it is its option, as in ``"precision@100"``.
     p, k, max_fpr, qid, convention : float, int, float, array-like, Convention
         The options of the measure, as in its function for one ranker.
-    method : {"asymptotic", "exact"}
-        Method for large samples, or for every sample size.
+    method : {"auto", "asymptotic", "exact"}
+        Method for large samples, or for every sample size; ``"auto"`` as above.
     level : float
         Probability that an interval contains the difference, in (0, 1).
     sample_weight, groups : array-like, shape (n,), optional
@@ -115,6 +119,7 @@ def compare(
     Difference(auc, s1 − s2 = +0.1014 in [+0.0540, +0.1487], level 95 %, asymptotic, p = 4.39e-05)
     """
     how, sure = method_named(method), check_probability(level, "level")
+    apart = method_of_differences(how)
     measure = measure_named(metric, p=p, k=k, max_fpr=max_fpr, qid=qid, convention=convention)
     if qid is not None and groups is not None:
         raise ValueError("groups: queries are the groups of this measure; leave groups out.")
@@ -131,7 +136,7 @@ def compare(
     sample = measure.read(y, next(iter(rankers.values())), sample_weight, groups)
     ranked = {label: sample.ranked(scores, names[label]) for label, scores in rankers.items()}
     if s2 is not None:
-        return _difference(measure, how, sure, ("s1", "s2"), (ranked["s1"], ranked["s2"]), "s1 and s2")
+        return _difference(measure, apart, sure, ("s1", "s2"), (ranked["s1"], ranked["s2"]), "s1 and s2")
     pairs = list(combinations(rankers, 2))
     if baseline is not None:
         if baseline not in list(rankers):
@@ -142,7 +147,7 @@ def compare(
     found = [
         _difference(
             measure,
-            how,
+            apart,
             sure,
             pair,
             (ranked[pair[0]], ranked[pair[1]]),

@@ -17,7 +17,7 @@ def ranking_risk_interval(
     *,
     ties: Literal["half", "strict", "misrank"] = "half",
     antisymmetric: bool = False,
-    method: How = "exact",
+    method: How = "auto",
     level: float = 0.95,
     groups: Any = None,
 ) -> Interval:
@@ -72,7 +72,7 @@ def m_ary_risk_interval(
     ties: Literal["half", "strict", "misrank"] = "half",
     rounds: int | None = None,
     seed: int = 0,
-    method: How = "exact",
+    method: How = "auto",
     level: float = 0.95,
     groups: Any = None,
 ) -> Interval:
@@ -123,7 +123,7 @@ def ndcg_interval(
     k: int | None = None,
     *,
     convention: Convention = CONVEXRANK,
-    method: How = "exact",
+    method: How = "auto",
     level: float = 0.95,
 ) -> Interval:
     r"""Interval for NDCG: the expectation of a query's value, over queries drawn independently.
@@ -175,7 +175,7 @@ def map_interval(
     *,
     threshold: float = 0.0,
     convention: Convention = CONVEXRANK,
-    method: How = "exact",
+    method: How = "auto",
     level: float = 0.95,
 ) -> Interval:
     r"""Interval for the mean average precision, over queries drawn independently.

@@ -13,7 +13,7 @@ def auc_interval(
     y: Any,
     s: Any,
     *,
-    method: How = "exact",
+    method: How = "auto",
     level: float = 0.95,
     sample_weight: Any = None,
     groups: Any = None,
@@ -36,8 +36,9 @@ def auc_interval(
     y, s : array-like, shape (n,)
         Labels of two classes, of which the larger is the positive one, and finite scores of a ranker that does not
         depend on these rows.
-    method : {"exact", "asymptotic"}
-        Method for every sample size and distribution, or for large samples.
+    method : {"auto", "exact", "asymptotic"}
+        Method for every sample size and distribution, or for large samples; ``"auto"`` is exact, and asymptotic where
+        there are weights or groups.
     level : float
         Probability that the interval contains the measure of the population, in (0, 1).
     sample_weight : array-like, shape (n,), optional
@@ -78,7 +79,7 @@ def push_risk_interval(
     s: Any,
     p: float,
     *,
-    method: How = "exact",
+    method: How = "auto",
     level: float = 0.95,
     sample_weight: Any = None,
     groups: Any = None,
@@ -137,7 +138,7 @@ def partial_auc_interval(
     max_fpr: float,
     *,
     standardize: bool = False,
-    method: How = "exact",
+    method: How = "auto",
     level: float = 0.95,
     sample_weight: Any = None,
     groups: Any = None,

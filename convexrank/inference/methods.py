@@ -192,9 +192,22 @@ def student_interval(value: float, error: float, freedom: float, alpha: float) -
     return float(expit(centre - half)), float(expit(centre + half))
 
 
-_METHODS: dict[str, Method] = {"exact": Exact(), "asymptotic": Asymptotic()}
+_EXACT, _ASYMPTOTIC = Exact(), Asymptotic()
+_METHODS: dict[str, Method | None] = {"auto": None, "exact": _EXACT, "asymptotic": _ASYMPTOTIC}
 
 
-def method_named(name: Any) -> Method:
-    """Look a method up by its name."""
+def method_named(name: Any) -> Method | None:
+    """Look a method up by its name; None is the one that suits the sample."""
     return check_choice(name, _METHODS, "method")
+
+
+def method_for(how: Method | None, rows: Rows | None = None) -> Method:
+    """Return the method of one measure: exact unless another is asked for, or rows have weights or groups."""
+    if how is not None:
+        return how
+    return _EXACT if rows is None or (not rows.weighted and rows.cluster is None) else _ASYMPTOTIC
+
+
+def method_of_differences(how: Method | None) -> Method:
+    """Return the method of a difference: asymptotic unless another is asked for."""
+    return how or _ASYMPTOTIC

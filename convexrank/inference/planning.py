@@ -14,7 +14,7 @@ from convexrank.inference.arguments import How
 from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
 from convexrank.inference.finite_sample.betting import lower_mean, mean_bounds
 from convexrank.inference.finite_sample.pairings import auc_bounds
-from convexrank.inference.methods import Plan, method_named, student_interval
+from convexrank.inference.methods import Plan, method_for, method_named, student_interval
 from convexrank.inference.results import SampleSize
 from convexrank.inference.two_classes import error_split
 from convexrank.metrics.names import parsed
@@ -150,7 +150,7 @@ def sample_size(
     p: float | None = None,
     negatives_per_positive: float = 1.0,
     sd: float | None = None,
-    method: How = "exact",
+    method: How = "auto",
     level: float = 0.95,
 ) -> SampleSize:
     r"""Smallest sample for which the interval at this estimate has at most the given width.
@@ -198,7 +198,7 @@ def sample_size(
     >>> sample_size("auc", 0.1, estimate=0.8).sizes
     {'positives': 259, 'negatives': 259}
     """
-    how, alpha = method_named(method), 1.0 - check_probability(level, "level")
+    how, alpha = method_for(method_named(method)), 1.0 - check_probability(level, "level")
     wanted, value = check_probability(width, "width"), check_probability(estimate, "estimate")
     plan = _planned(metric, p, negatives_per_positive, sd)
     n = _smallest(lambda units: how.width(plan, units, value, alpha) <= wanted)

@@ -57,6 +57,11 @@ class MetricsTable:
         return _mean(self.values)
 
     @property
+    def counts(self) -> Array:
+        """Number of queries on which the measure is defined, shape (rankings, measures)."""
+        return (~np.isnan(self.values)).sum(axis=-1)
+
+    @property
     def standard_error(self) -> Array:
         """Standard errors of the means, shape (rankings, measures)."""
         return _standard_error(self.values)
@@ -107,6 +112,9 @@ class MetricsTable:
     def __str__(self) -> str:
         head = " " * _NAME + "".join(f"{_short(name, _CELL - 2):>{_CELL}}" for name in self.measures)
         lines = [f"{self.values.shape[2]} queries: mean over queries ± standard error", head]
+        counts = self.counts.min(axis=0)
+        if (counts < self.values.shape[2]).any():  # no query without a relevant row has an NDCG
+            lines.append(f"{'queries with it':<{_NAME}}" + "".join(f"{count:>{_CELL}}" for count in counts))
         for i, name in enumerate(self.names):
             lines.append(_line(name, self.mean[i], self.standard_error[i], ".3f"))
         others = [i for i, name in enumerate(self.names) if name != self.baseline]

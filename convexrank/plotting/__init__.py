@@ -20,12 +20,13 @@ from convexrank.plotting.promises import promises
 from convexrank.plotting.ranking import precision_at_top, roc
 from convexrank.plotting.rates import rates
 from convexrank.plotting.reliability import reliability
-from convexrank.plotting.shapes import shapes
+from convexrank.plotting.shapes import explanation, shapes
 
 __all__ = [
     "BandDisplay",
     "ForestDisplay",
     "PushIntervalDisplay",
+    "explanation",
     "graph",
     "influence",
     "intervals",

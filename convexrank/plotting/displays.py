@@ -11,7 +11,7 @@ import numpy as np
 from convexrank.data import check_choice, check_label, check_list, check_vector, shown
 from convexrank.data.rankers import scores_of
 from convexrank.inference import Band, Interval, precision_recall_band, push_risk_interval, roc_band
-from convexrank.inference.arguments import measure_named, measured
+from convexrank.inference.arguments import How, measure_named, measured
 from convexrank.plotting.style import axes, check_mapping
 
 _CURVES = {"roc": roc_band, "precision_recall": precision_recall_band}
@@ -160,7 +160,7 @@ class ForestDisplay:
         rankers: Any,
         metric: str = "auc",
         *,
-        method: Literal["exact", "asymptotic"] = "asymptotic",
+        method: How = "auto",
         level: float = 0.95,
         ax: Any = None,
         **options: Any,
@@ -270,7 +270,7 @@ class PushIntervalDisplay(_OneRanker):
         s: Any,
         p: Sequence[float] = (1, 2, 4, 8, 16, 32, 64),
         *,
-        method: Literal["exact", "asymptotic"] = "exact",
+        method: How = "auto",
         level: float = 0.95,
         name: str | None = None,
         ax: Any = None,

@@ -21,7 +21,7 @@ Array = np.ndarray
 
 
 def roc(
-    curves: Mapping[Any, tuple[Any, ...]], *, zoom: float | None = 0.1, rate: bool = False, ax: Any = None
+    curves: Any, scores: Any = None, *, zoom: float | None = 0.1, rate: bool = False, ax: Any = None
 ) -> Axes | Array:
     r"""Draw ROC curves, and their enlarged left ends, which show the top of each list.
 
@@ -30,9 +30,11 @@ def roc(
 
     Parameters
     ----------
-    curves : mapping of label to (y, scores) or (estimator, X, y)
-        The curves by label: labels and scores, or a fitted estimator and the rows and labels on which to judge it. A
-        number as label is a value of p, and determines the colour.
+    curves : array-like of shape (n,), or mapping of label to (y, scores) or (estimator, X, y)
+        The labels of one ranking, or the curves by label: labels and scores, or a fitted estimator and the rows and
+        labels on which to judge it. A number as label is a value of p, and determines the colour.
+    scores : array-like of shape (n,), optional
+        The scores of one ranking, or a mapping of scores of the same rows by label; curves are then the labels.
     zoom : float or None
         Share of the negatives in the enlarged panel, in (0, 1]; None leaves that panel out.
     rate : bool
@@ -57,7 +59,7 @@ def roc(
     Examples
     --------
     >>> from convexrank import plotting
-    >>> full, top = plotting.roc({1: ([1, 0, 1, 0], [4, 3, 2, 1])})
+    >>> full, top = plotting.roc([1, 0, 1, 0], [4, 3, 2, 1])
     >>> full.get_xlabel()
     'false positives'
     >>> import convexrank as cr
@@ -66,7 +68,14 @@ def roc(
     >>> full.lines[0].get_ydata().tolist()
     [0, 1, 2, 2, 2]
     """
-    check_mapping(curves, "curves", "{label: (y, scores)}")
+    if scores is not None:
+        if isinstance(curves, Mapping):
+            raise TypeError(
+                "curves is a mapping, which has the scores; leave scores out, or pass labels first."
+            )
+        named = scores if isinstance(scores, Mapping) else {"": scores}
+        curves = {label: (curves, found) for label, found in named.items()}
+    check_mapping(curves, "curves", "{label: (y, scores)}, or labels and scores")
     curves = {label: _scored(curve) for label, curve in curves.items()}
     _check_rankings(curves, "curves")
     rate = check_flag(rate, "rate")
@@ -89,7 +98,8 @@ def roc(
             axis.get_major_locator().set_params(integer=not rate)
     widest = max(float(x[-1]) for x, _ in points.values())
     panels[0].set_title("ROC")
-    panels[0].legend(loc="lower right")
+    if list(curves) != [""]:
+        panels[0].legend(loc="lower right")
     if zoom is None:
         return panels[0]
     edge = zoom * widest

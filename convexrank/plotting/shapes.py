@@ -1,4 +1,4 @@
-"""Figure of the functions of features whose sum is the score."""
+"""Figures of the functions of features whose sum is the score, and of its terms for one row."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_integer, shown
-from convexrank.features import Shapes
+from convexrank.features import Explanation, Shapes
 from convexrank.features._shape_terms import Slope, StepFunction, Surface
+from convexrank.features.explanations import text_of
 from convexrank.plotting.style import axes
 
 Array = np.ndarray
@@ -100,6 +101,53 @@ def _limits(panel: Any, heights: Array) -> None:
     panel.set_ylim(low - room * (_FOOT + 0.08) / (1 - _FOOT), high + 0.06 * room)
 
 
+def explanation(found: Explanation, *, most: int = 12, ax: Any = None) -> Any:
+    """Draw what each feature adds to the score of one row, those of the largest size at the top.
+
+    Parameters
+    ----------
+    found : Explanation
+        As :meth:`PushRanker.explain <convexrank.PushRanker.explain>` returns it.
+    most : int
+        Largest number of bars; the others are one bar.
+    ax : Axes, optional
+        Axes to draw in; by default a new figure.
+
+    Returns
+    -------
+    Axes
+        The panel.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When there is no term, or an argument is of the wrong kind.
+
+    Examples
+    --------
+    >>> from convexrank import features, plotting
+    >>> found = features.Explanation.of(1.5, {"age": 0.25, "city": -0.75}, {"age": 31, "city": "Rome"})
+    >>> [label.get_text() for label in plotting.explanation(found).get_yticklabels()]
+    ['age = 31', 'city = Rome']
+    """
+    if not isinstance(found, Explanation):
+        raise TypeError(f"found is {shown(found)}, expected an Explanation, which explain returns.")
+    most = check_integer(most, "most", 1)
+    names = list(found.terms)
+    if not names:
+        raise ValueError("found has no term, expected one.")
+    drawn = {f"{name} = {text_of(found.values[name])}"[:40]: found.terms[name] for name in names[:most]}
+    if len(names) > most:
+        drawn[f"{len(names) - most} others"] = sum(found.terms[name] for name in names[most:])
+    drawn = dict(reversed(drawn.items()))
+    (panel,) = axes(ax, 1, (6.4, 0.8 + 0.34 * len(drawn)))
+    colours = [_CURVE if term >= 0 else _ABSENT for term in drawn.values()]
+    panel.barh(list(drawn), list(drawn.values()), color=colours)
+    panel.axvline(0.0, color="0.4", linewidth=0.8)
+    panel.set_xlabel(f"added to the mean score {found.mean:.3g}; the sum is {found.score:.3g}")
+    return panel
+
+
 def _edges(levels: Any) -> Array:
     """Ends of the pieces, the outermost a little beyond the rows."""
     margin = _MARGIN * (levels.high - levels.low)
@@ -129,7 +177,7 @@ def _bars(panel: Any, term: StepFunction) -> None:
     places = np.arange(len(term.breaks))
     panel.hlines(term.values[1:], places - 0.4, places + 0.4, color=_CURVE, linewidth=2.4)
     _foot(panel, places, term.counts[1 : len(places) + 1], np.full(len(places), 0.8), "center")
-    labels = [f"{category:g}" for category in term.breaks]
+    labels = [f"{name:g}" if isinstance(name, float) else str(name) for name in term.categories]
     if term.missing is not None:
         _absent(panel, len(places), term.missing)
     panel.set_xticks(places, labels)

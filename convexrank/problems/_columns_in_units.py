@@ -7,8 +7,9 @@ than the weights of others, so that no other strength of the same penalty says t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -74,7 +75,16 @@ class PenaltyInUnits(Penalty):
 
 
 class _Steps(Convex, Proximal, Protocol):
-    """A problem that methods of plain steps take, with units of its columns."""
+    """A problem that methods of plain steps take, with units of its columns; also in JAX where one asks for that."""
+
+    @property
+    def dtype(self) -> str:
+        """Floating type of the data."""
+        ...
+
+    def jax_smooth(self) -> Callable[[Any], Any]:
+        """Return the smooth part as a JAX function of w."""
+        ...
 
     @property
     def units(self) -> Array:
@@ -101,7 +111,7 @@ class ColumnsInUnits:
     """
 
     #: What a method may ask for, to be taken to these units.
-    OFFERED = frozenset({"Convex", "Proximal"})
+    OFFERED = frozenset({"Convex", "Proximal", "JaxProximal"})
 
     problem: _Steps
     units: Array
@@ -148,3 +158,30 @@ class ColumnsInUnits:
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum at v from the gradient of the smooth part, at no cost."""
         return self.problem.gap_estimate(self.units * w, value, gradient / self.units)
+
+    @property
+    def dtype(self) -> str:
+        """Floating type of the data."""
+        return self.problem.dtype
+
+    @property
+    def dimension(self) -> int:
+        """Number of weights d."""
+        return self.problem.dimension
+
+    def jax_smooth(self) -> Callable[[Any], Any]:
+        """Return the smooth part as a JAX function of v."""
+        from jax.tree_util import Partial
+
+        return Partial(_at_weights, self.problem.jax_smooth(), self.units)
+
+    def jax_prox(self) -> Callable[[Any, Any], Any]:
+        """Return the proximal map of l1 as a JAX function of (v, step)."""
+        from convexrank.regularizers.on_device import proximal_map
+
+        return proximal_map(self.penalty)
+
+
+def _at_weights(smooth: Callable[[Any], Any], units: Any, v: Any) -> Any:
+    """The smooth part at w = units · v."""
+    return smooth((units * v).astype(v.dtype))

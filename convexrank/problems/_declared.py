@@ -115,7 +115,7 @@ class Declared(LinearScores):
         if "Smoothable" in names and self._merges_rows:
             names |= {"Mergeable"}
         if "Smooth" in names and self._form.bends and not isinstance(self.X, Chunks):
-            names |= {"HessianProducts"}
+            names |= {"HessianProducts", "JaxCurved"} if "JaxObjective" in names else {"HessianProducts"}
         return names | {"Coordinates"} if "JaxObjective" in names and self.log_sum_exps is not None else names
 
     # whether kinks of very many rows are solved with some of them merged

@@ -275,6 +275,7 @@ class LinearScores(Problem):
             "Smooth": differentiable and smooth,
             "Sampled": differentiable and smooth,
             "JaxObjective": differentiable and smooth and built,
+            "JaxProximal": differentiable and built and in_memory,
             "TwiceDifferentiable": differentiable and smooth and built and self.has_curvature,
             "Columnwise": differentiable
             and self.convex
@@ -518,6 +519,16 @@ class LinearScores(Problem):
         and penalties: a program that takes it as an argument serves all problems of one shape class.
         """
         return jax_oracles.penalised(self.jax_risk, self._padded_columns, self.l2, self.l1)
+
+    def jax_smooth(self) -> Callable[[Any], Any]:
+        """Return risk + l2/2·‖w‖² as a JAX function of w, a pytree as :meth:`jax_objective` returns one."""
+        return jax_oracles.penalised(self.jax_risk, self._padded_columns, self.l2, 0.0)
+
+    def jax_prox(self) -> Callable[[Any, Any], Any]:
+        """Return the proximal map of l1 and the ball as a JAX function of (v, step), a pytree."""
+        from convexrank.regularizers.on_device import proximal_map
+
+        return proximal_map(self.penalty)
 
     def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
         """Return the exact model.

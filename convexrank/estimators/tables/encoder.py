@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from convexrank.data import check_integer, check_list, check_vector, shown
 from convexrank.estimators.tables.columns import ENCODERS, all_read, columns_of, kind_of
+from convexrank.features import Explanation
+from convexrank.features.explanations import one_row
 
 __all__ = ["TableEncoder"]
 
@@ -190,6 +192,33 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             - float(self.means_[end - count : end] @ weights[end - count : end])
             for name, end, count in zip(self.kinds_, ends, np.diff(ends, prepend=0), strict=True)
         }
+
+    def explain(self, ranker: Any, X: Any) -> Explanation:
+        """Explain the score of one row by the columns of the table, for a ranker of these features.
+
+        Parameters
+        ----------
+        ranker : estimator
+            Fitted to the features of this transformer, with ``coef_`` and ``predict``.
+        X : DataFrame, mapping or array
+            The row.
+
+        Returns
+        -------
+        Explanation
+            Its string is a table; :func:`convexrank.plotting.explanation` draws it.
+
+        Raises
+        ------
+        ValueError
+            When X is not one row, or as in :meth:`contributions`.
+        """
+        columns = columns_of(one_row(X) if not isinstance(X, Mapping) else X)
+        if len(next(iter(columns.values()))) != 1:
+            raise ValueError(f"X is {shown(X)}, expected one row.")
+        terms = {name: float(part[0]) for name, part in self.contributions(ranker.coef_, columns).items()}
+        values = {name: column[0] for name, column in columns.items()}
+        return Explanation.of(float(ranker.predict(self.transform(columns))[0]), terms, values)
 
     def _names(self, name: str) -> list[str]:
         encoder, kind = self._encoders[name], self.kinds_[name]

@@ -149,7 +149,7 @@ class MarginScores(QueryScores):
     def _terms(self) -> list[tuple[Any, JointCost]]:
         """Features and cost of each query alone."""
         return [
-            (self.rows_of_queries[self.stretch(q)], self.rules.of_query(q)) for q in range(len(self.groups))
+            (self.rows_of_queries[part], self.rules.of_query(q)) for q, part in enumerate(self.groups.slices)
         ]
 
 

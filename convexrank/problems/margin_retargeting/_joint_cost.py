@@ -105,17 +105,17 @@ class JointCost:
     center: Array
     offsets: bool
 
-    @property
+    @cached_property
     def groups(self) -> QueryGroups:
         """The queries."""
         return self.blocks.groups
 
-    @property
+    @cached_property
     def quadratic(self) -> bool:
         """Whether the divergence is the squared distance."""
         return isinstance(self.divergence, SquaredEuclidean)
 
-    @property
+    @cached_property
     def simplex(self) -> bool:
         """Whether the targets of a query add up to 1."""
         return self.divergence.total is not None
@@ -152,13 +152,10 @@ class JointCost:
         """The upper bound on the lowered targets of each query: the bound less the height of its top block."""
         return self.high - self.heights[self.blocks.offsets_by_query[1:] - 1]
 
-    def stretch(self, query: int) -> slice:
-        """Where the rows of a query stand."""
-        return slice(*self.groups.offsets[query : query + 2].tolist())
-
     def of_query(self, query: int) -> JointCost:
         """Return the same for one query alone."""
-        rows, part = self.stretch(query), slice(*self.blocks.offsets_by_query[query : query + 2].tolist())
+        rows = self.groups.slices[query]
+        part = slice(*self.blocks.offsets_by_query[query : query + 2].tolist())
         groups = QueryGroups.from_sizes([rows.stop - rows.start])
         alone = replace(
             self,
@@ -172,7 +169,7 @@ class JointCost:
 
     # --- what they cost -----------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def share(self) -> float:
         """The α of Lemma 9: the weight of the predictor in the parameters that the targets approximate."""
         return 1.0 / (1.0 + self.target_reg)

@@ -99,11 +99,12 @@ def _links(cost: JointCost, s: Array) -> Array:
 
 def plain_cost(cost: JointCost, query: int, scores: Array) -> tuple[float, Array]:
     """Return the weighted cost of one query with the targets of :func:`plain_targets`, and its slope in the scores."""
-    divergence, part, c = cost.divergence, cost.stretch(query), float(cost.query_weights[query])
+    divergence, part, c = cost.divergence, cost.groups.slices[query], float(cost.query_weights[query])
     r, offset = plain_targets(cost, query, scores)
     s, cw, grades = scores + offset, cost.score_reg, cost.blocks.grades[part]
-    value = _pair(divergence, r, s) + cost.target_reg * _pair(divergence, r, cost.center[part])
-    value += 0.5 * cw * float(s @ s)
+    value = _pair(divergence, r, s) + 0.5 * cw * float(s @ s)
+    if cost.target_reg:
+        value += cost.target_reg * _pair(divergence, r, cost.center[part])
     earned, own = 0.0, np.unique(grades)
     if cost.reward is not None:
         gaps = [r[grades == b].min() - r[grades == a].max() for a, b in itertools.pairwise(own)]
@@ -168,10 +169,11 @@ def plain_targets(cost: JointCost, query: int, scores: Array) -> tuple[Array, fl
     """
     from scipy.optimize import isotonic_regression
 
-    divergence, part, cw, share = cost.divergence, cost.stretch(query), cost.score_reg, cost.share
+    divergence, part, cw, share = cost.divergence, cost.groups.slices[query], cost.score_reg, cost.share
     grades = cost.blocks.grades[part]
     own, rank = np.unique(grades, return_inverse=True)
-    margins, rewards = (steps_of(given, grades, cost.levels, own) for given in (cost.margin, cost.reward))
+    margins = steps_of(cost.margin, grades, cost.levels, own)
+    rewards = steps_of(cost.reward, grades, cost.levels, own)
     near = share * scores + (1.0 - share) * cost.center[part]
     order = np.lexsort((near, rank))
     lift = np.concatenate(([0.0], np.cumsum(margins)))[rank[order]]
@@ -269,7 +271,7 @@ def joint_minimum(cost: JointCost, rows: Array, l2: float) -> Array:
     size, gap = d + n + m + steps, d + n + m
     reward = np.zeros(size)
     for query in range(m):
-        places = np.arange(n)[cost.stretch(query)]
+        places = np.arange(n)[cost.groups.slices[query]]
         grades = cost.blocks.grades[places]
         margins, rewards = (steps_of(given, grades, cost.levels) for given in (cost.margin, cost.reward))
         levels = np.unique(grades)
@@ -301,7 +303,7 @@ def joint_minimum(cost: JointCost, rows: Array, l2: float) -> Array:
         slope, towards = np.empty(n), np.empty(n)
         cr, cw = cost.target_reg, cost.score_reg
         for query in range(m):
-            part, c = cost.stretch(query), float(cost.query_weights[query])
+            part, c = cost.groups.slices[query], float(cost.query_weights[query])
             q, s = cost.center[part], scores[part] + offsets[query]
             value += c * (_pair(divergence, r[part], s) + cr * _pair(divergence, r[part], q))
             value += 0.5 * c * cw * float(s @ s)

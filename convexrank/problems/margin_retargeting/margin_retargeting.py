@@ -164,7 +164,7 @@ class MarginRetargeting(MarginScores):
 
     # --- the targets ------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def quadratic(self) -> bool:
         """Whether the divergence is the squared distance."""
         return isinstance(self.divergence, SquaredEuclidean)
@@ -259,7 +259,7 @@ class MarginRetargeting(MarginScores):
         queries = []
         for number, (rows, grades) in enumerate(self._queries()):
             margins, rewards = (steps_of(given, grades, self.levels) for given in (self.margin, self.reward))
-            part, divisor = self.stretch(number), len(rows) if self.normalize else 1
+            part, divisor = self.groups.slices[number], len(rows) if self.normalize else 1
             query = Query(rows, grades, divisor, margins.tolist(), rewards.tolist(), rules.center[part])
             if fit is not None:
                 query = replace(query, targets=fit.targets[part], offset=float(fit.offsets[number]))

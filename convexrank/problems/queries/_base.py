@@ -196,20 +196,15 @@ class QueryScores(LinearScores):
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, query after query."""
         ordered, slopes, value = self.split(scores)[0], [], 0.0
-        for query in range(len(self.groups)):
-            one, slope = self.reference_query(query, ordered[self.stretch(query)])
+        for query, part in enumerate(self.groups.slices):
+            one, slope = self.reference_query(query, ordered[part])
             value += one
             slopes.append(slope)
         return float(value), self.join((np.concatenate(slopes),))
 
     def _queries(self) -> list[tuple[Array, Array]]:
         """Row numbers and grades of each query that counts."""
-        parts = [self.stretch(query) for query in range(len(self.groups))]
-        return [(self._rows[part], self.grades[part]) for part in parts]
-
-    def stretch(self, query: int) -> slice:
-        """Where the rows of a query stand in the layout."""
-        return slice(int(self.groups.offsets[query]), int(self.groups.offsets[query + 1]))
+        return [(self._rows[part], self.grades[part]) for part in self.groups.slices]
 
     @cached_property
     def rows_of_queries(self) -> Any:

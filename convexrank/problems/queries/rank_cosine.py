@@ -160,7 +160,7 @@ class RankCosine(QueryScores):
 
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
         """Return the loss of one query from its definition, and its gradient."""
-        worth, n = gains(self.grades[self.stretch(query)], self.gain), len(scores)
+        worth, n = gains(self.grades[self.groups.slices[query]], self.gain), len(scores)
         worth = worth / worth.max()  # the cosine does not change, and squares stay finite
         aim, moved = (part - self.center * part.sum() / n for part in (worth, scores))
         length = float(np.sqrt(moved @ moved + n * self.smoothing**2))

@@ -194,7 +194,7 @@ class Retargeting(QueryScores):
 
     def reference_query(self, query: int, scores: Array) -> tuple[float, Array]:
         """Return the cost of one query and its gradient, by other code: one query, one equation at a time."""
-        stretch = self.stretch(query)
+        stretch = self.groups.slices[query]
         value, slopes = reference_cost(self.link, scores, self.grades[stretch], self.order == "block")
         weight = float(self.row_weights[stretch.start])
         return weight * value, weight * slopes

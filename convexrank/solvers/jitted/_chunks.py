@@ -1,0 +1,186 @@
+"""What runs the compiled loops: chunks of iterations on a device, and between two of them the host's loop.
+
+After a chunk the host sees point, value and gradient as the device found them, which costs nothing but d numbers. Only
+when these say that the tolerance is met does the loop ask the certificate, which evaluates all again with the
+reference code. Limits, callbacks, progress and Ctrl-C are looked at between chunks.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from convexrank.backend.compilation import SMALL, jit
+from convexrank.backend.deadline import check_time, rounds_in_time
+from convexrank.core.capabilities import Solvable
+from convexrank.core.loop import State
+from convexrank.solvers.jitted.devices import check_room, computing_on, find_device
+
+Array = np.ndarray
+
+# Chunks without progress after which no more is to be had at this precision.
+_PATIENCE = 8
+# Seconds that a chunk may take, so that Ctrl-C is answered.
+_LONGEST = 2.0
+_SINGLE = (
+    "data and products on the device are float32, and rounding leaves this gap; dtype='float64' goes further"
+)
+
+
+class Judged(Solvable, Protocol):
+    """What a chunk is judged by: the problem's own estimate of the gap from a value and a gradient."""
+
+    @property
+    def dtype(self) -> str:
+        """Floating type of the data."""
+        ...
+
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Estimate value − optimum at w from the gradient of the smooth part there, at no cost."""
+        ...
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A compiled loop with its data on a device.
+
+    Parameters
+    ----------
+    device : jax.Device
+        Where it runs.
+    advance : callable
+        From a state of the device and a number of iterations to the next state, a tuple with fields ``x``, ``value``,
+        ``gradient`` and ``stalled``.
+    judge : callable
+        The host's objective and gradient of the smooth part at a point, as the device found them, or again.
+    """
+
+    device: Any
+    advance: Callable[[Any, int], Any] = field(repr=False)
+    judge: Callable[[Any], tuple[Array, float, Array]] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class _Memory:
+    loop: Loop
+    inner: Any
+    lowest: float = math.inf  # residual and value so far, which do not fall monotonically
+    least: float = math.inf
+    idle: int = 0
+    pace: float = math.inf  # seconds of an iteration
+
+
+def first_state(problem: Judged, loop: Loop, inner: Any) -> State:
+    """Return the state of the host's loop at the start; the program of the chunks is compiled here, and not timed."""
+    return _state(problem, _Memory(loop, loop.advance(inner, 0)))
+
+
+def next_state(problem: Judged, state: State, chunk: int) -> State:
+    """Run a chunk on the device, fewer iterations near a time limit and where they take long."""
+    memory: _Memory = state.memory
+    count, start = rounds_in_time(chunk, memory.pace), time.perf_counter()
+    if math.isfinite(memory.pace):
+        count = max(1, min(count, int(_LONGEST / max(memory.pace, 1e-9))))
+    with computing_on(memory.loop.device):
+        inner = memory.loop.advance(memory.inner, count)
+        inner.x.block_until_ready()
+        pace = (time.perf_counter() - start) / count
+        return _state(problem, replace(memory, inner=inner, pace=pace))
+
+
+def _state(problem: Judged, memory: _Memory) -> State:
+    point, value, gradient = memory.loop.judge(memory.inner)
+    residual = problem.gap_estimate(point, value, gradient)
+    better = residual < memory.lowest or value < memory.least
+    idle = 0 if better else memory.idle + 1
+    lowest, least = min(residual, memory.lowest), min(value, memory.least)
+    memory = replace(memory, lowest=lowest, least=least, idle=idle)
+    stalled = bool(memory.inner.stalled) or idle >= _PATIENCE
+    note = _SINGLE if stalled and problem.dtype == "float32" else ""
+    return State(point, value, residual, memory, stalled=stalled, note=note)
+
+
+def as_found(rest: Callable[[Array], float]) -> Callable[[Any], tuple[Array, float, Array]]:
+    """Return a judge that takes value and gradient of the device, and adds the part that is not smooth."""
+
+    def judge(inner: Any) -> tuple[Array, float, Array]:
+        point = np.asarray(inner.x, dtype=np.float64)
+        return point, float(inner.value) + rest(point), np.asarray(inner.gradient, dtype=np.float64)
+
+    return judge
+
+
+def again(
+    both: Callable[[Array], tuple[float, Array]], rest: Callable[[Array], float]
+) -> Callable[[Any], tuple[Array, float, Array]]:
+    """Return a judge that evaluates on the host: of data in single precision the device's value has too few digits."""
+
+    def judge(inner: Any) -> tuple[Array, float, Array]:
+        point = np.asarray(inner.x, dtype=np.float64)
+        value, gradient = both(point)
+        return point, value + rest(point), gradient
+
+    return judge
+
+
+def judge_of(
+    problem: Judged, both: Callable[[Array], tuple[float, Array]], rest: Callable[[Array], float]
+) -> Callable[[Any], tuple[Array, float, Array]]:
+    """Return the judge that fits the precision of the data."""
+    return as_found(rest) if problem.dtype == "float64" else again(both, rest)
+
+
+def place(device: Any, make: Callable[[], Any], x0: Array, dtype: str, needed: int) -> tuple[Any, Any]:
+    """Put data and start on a device, inside its context: the pytree that ``make`` returns, and the point.
+
+    Raises
+    ------
+    DeviceMemoryError
+        When the device has no room for so many bytes.
+    """
+    import jax
+
+    check_room(device, needed)
+    made = jax.device_put(make(), device)
+    check_time()  # moving large data takes seconds, and so does compiling
+    return made, jax.device_put(np.asarray(x0, dtype=dtype), device)
+
+
+def bytes_of(problem: Any) -> int:
+    """Return how many bytes the rows of a problem take, dense and padded."""
+    rows, width = getattr(problem, "rows", 0), 8 if problem.dtype == "float64" else 4
+    return int(rows) * problem.dimension * width
+
+
+def chosen(device: Any) -> Any:
+    """Return the device that was asked for; JAX's default one where none was."""
+    if device is not None:
+        return find_device(device)
+    from convexrank.backend.jax_start import with_x64
+
+    with with_x64():
+        import jax
+
+        config: Any = jax.config
+        default = config.jax_default_device
+        return jax.devices()[0] if default is None else find_device(default)
+
+
+def is_small(made: Any) -> bool:
+    """Whether all data are of few rows, so that programs are compiled in haste."""
+    import jax
+
+    rows = [np.shape(leaf)[-1] for leaf in jax.tree.leaves(made) if np.ndim(leaf)]
+    return 0 < max(rows, default=0) <= SMALL
+
+
+@lru_cache(maxsize=128)
+def compiled(function: Callable[..., Any], small: bool) -> Callable[..., Any]:
+    """Return the program of a pure function of pytrees: one for each structure and shape class."""
+    return jit(function, small)

@@ -1,0 +1,114 @@
+"""Newton's method with the whole iteration on a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from convexrank.core.loop import State
+from convexrank.data import check_integer, keep_checked
+from convexrank.solvers.descent.jaxopt_lbfgs import JaxObjective
+from convexrank.solvers.jitted._chunks import (
+    Loop,
+    bytes_of,
+    chosen,
+    compiled,
+    first_state,
+    is_small,
+    judge_of,
+    next_state,
+    place,
+)
+from convexrank.solvers.jitted.devices import computing_on
+
+Array = np.ndarray
+
+# Bytes that the images of all unit vectors may take, from which the Hessian is built.
+_MOST = 1 << 30
+
+
+@runtime_checkable
+class JaxCurved(JaxObjective, Protocol):
+    """An objective whose second derivatives JAX finds; ``jax_objective`` returns a pytree whose leaves are the data."""
+
+
+@dataclass(frozen=True)
+class JaxNewton:
+    r"""Newton's method, compiled as one loop with the data on a device.
+
+    .. math:: w \leftarrow w - t H^{-1}\nabla
+
+    The second derivatives are those of JAX. Up to ``columns`` weights the Hessian is built, by one product with it for
+    each weight, all in one pass, and factorised; beyond, the direction is found by conjugate gradients on products with
+    the Hessian, in the units of the weights, until the rest is small beside the gradient (truncated Newton). t is
+    halved until the decrease is a share of the predicted one. What a chunk is, and what happens between chunks, is as
+    for :class:`~convexrank.solvers.JaxAccelerated`.
+
+    Parameters
+    ----------
+    columns : int
+        The largest number of weights for which the Hessian is built.
+    chunk : int
+        Number of steps between two looks of the host, fewer near a time limit.
+    device : str or jax.Device, optional
+        Where to run: ``"gpu"``, ``"cpu"``, ``"gpu:1"`` or a device; by default JAX's default device.
+
+    Raises
+    ------
+    DeviceMemoryError
+        When the data do not fit the device; the message has the bytes, and the problem is as it was.
+    ValueError
+        When JAX has no such device.
+
+    References
+    ----------
+    T. Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. Anal. 20
+    (1983).
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> problem.solve(cr.solvers.JaxNewton(device="cpu")).status.name
+    'CONVERGED'
+    """
+
+    columns: int = 256
+    chunk: int = 3
+    device: Any = None
+
+    name = "jax-newton"
+    requires = frozenset({"JaxCurved"})
+    default_max_iter = 500
+
+    def __post_init__(self) -> None:
+        keep_checked(self, check_integer, "columns", minimum=0)
+        keep_checked(self, check_integer, "chunk", minimum=1)
+
+    def init(self, problem: JaxCurved, x0: Array) -> State:
+        """Put the data on the device, compile, and evaluate at the start."""
+        from convexrank.solvers.jitted.programs import newton as programs
+
+        device, needed = chosen(self.device), bytes_of(problem)
+        built = problem.dimension <= self.columns and needed <= _MOST
+        with computing_on(device):
+            (objective, units), x = place(
+                device,
+                lambda: (problem.jax_objective(), np.asarray(problem.units, dtype=problem.dtype)),
+                x0,
+                problem.dtype,
+                needed,
+            )
+            small = is_small(objective)
+            inner = compiled(programs.start, small)(objective, x)
+            advance = compiled(programs.advance if built else programs.advance_truncated, small)
+            judge = judge_of(problem, problem.value_and_gradient, lambda _: 0.0)
+            loop = Loop(device, partial(advance, objective, units), judge)
+            return first_state(problem, loop, inner)
+
+    def step(self, problem: JaxCurved, state: State) -> State:
+        """Run one chunk on the device."""
+        return next_state(problem, state, self.chunk)
