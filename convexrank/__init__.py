@@ -59,6 +59,7 @@ _OBJECTS = {
     "RetargetingRankerCV": "convexrank.estimators",
     "SingleIndexRegressor": "convexrank.estimators",
     "Solution": "convexrank.core.results",
+    "SolutionMap": "convexrank.differentiable",
     "Status": "convexrank.core.results",
     "TableEncoder": "convexrank.estimators",
     "ThresholdFeatures": "convexrank.estimators",
@@ -68,6 +69,7 @@ _OBJECTS = {
     "path": "convexrank.core.paths",
     "perturbation_bound": "convexrank.bounds.perturbation",
     "antitrust_rank": "convexrank.estimators.graph_ranks",
+    "check_ranks": "convexrank.estimators.graph_ranks",
     "combined_rank": "convexrank.estimators.graph_ranks",
     "lpq_rank": "convexrank.estimators.graph_ranks",
     "pagerank": "convexrank.estimators.graph_ranks",
@@ -112,6 +114,7 @@ if TYPE_CHECKING:
     from convexrank.core.paths import Path, path
     from convexrank.core.problem import Problem
     from convexrank.core.results import CertificateError, ConvergenceWarning, Solution, Status
+    from convexrank.differentiable import SolutionMap
     from convexrank.estimators import (
         BandCalibratedClassifier,
         LeafFeatures,
@@ -129,6 +132,7 @@ if TYPE_CHECKING:
     )
     from convexrank.estimators.graph_ranks import (
         antitrust_rank,
+        check_ranks,
         combined_rank,
         lpq_rank,
         pagerank,

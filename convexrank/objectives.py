@@ -1,24 +1,27 @@
-"""Formulations as custom objectives of LightGBM, XGBoost and CatBoost: gradient and curvature in the scores.
+"""Formulations as losses of LightGBM, XGBoost, CatBoost and PyTorch: gradient and curvature in the scores.
 
 Each function takes a formulation whose risk is declared, such as :class:`convexrank.problems.PNormPush` or a class of
 your own, with its parameters other than data. Labels, weights and groups come from the trainer. Gradient and curvature
 are those of n times the risk, n the number of rows, so that a row counts about 1 as in the trainer's own objectives.
 The curvature is an upper bound on the Hessian, its diagonal part; where the risk has kinks it is the size of the
-gradient, so that a leaf moves by at most 1. Trees are no convex model: nothing is certified here.
+gradient, so that a leaf moves by at most 1. For PyTorch it is the risk itself, with its gradient. Trees and
+networks are no convex models: nothing is certified here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from convexrank.backend.interruption import import_module
 from convexrank.data import check_vector
 from convexrank.problems._formulation import Formulation
 
-__all__ = ["Objective", "catboost", "lightgbm", "xgboost"]
+__all__ = ["Objective", "catboost", "lightgbm", "torch", "xgboost"]
 
 Array = np.ndarray
 
@@ -81,7 +84,21 @@ class Objective:
             When the formulation refuses labels, weights or queries, or sizes do not add up to n.
         """
         scores = check_vector(scores)
-        n, data = len(scores), {}
+        n, made = len(scores), self._problem(len(scores), y, sample_weight, group)
+        _, gradient = made.risk_and_score_gradient(scores)
+        has_curvature = "TwiceDifferentiable" in made.capabilities
+        curvature = made.score_products(scores).diagonal if has_curvature else np.abs(gradient)
+        return n * gradient, np.maximum(n * curvature, _LEAST)
+
+    def risk(self, scores: Any, y: Any, sample_weight: Any = None, group: Any = None) -> tuple[float, Array]:
+        """Return the risk and its gradient, shape (n,); arguments and errors are those of a call."""
+        scores = check_vector(scores)
+        value, gradient = self._problem(len(scores), y, sample_weight, group).risk_and_score_gradient(scores)
+        return float(value), gradient
+
+    def _problem(self, n: int, y: Any, sample_weight: Any, group: Any) -> Any:
+        """Return the formulation on rows without features."""
+        data = {}
         if group is not None:
             sizes = np.asarray(group, dtype=np.int64)
             if sizes.sum() != n:
@@ -90,11 +107,7 @@ class Objective:
         if sample_weight is not None:
             data["sample_weight"] = sample_weight
         # features are not looked at; the penalty makes every risk have a minimiser
-        made = self.formulation(np.zeros((n, 1)), y, **{**self.parameters, **data, "l2": 1.0})
-        _, gradient = made.risk_and_score_gradient(scores)
-        has_curvature = "TwiceDifferentiable" in made.capabilities
-        curvature = made.score_products(scores).diagonal if has_curvature else np.abs(gradient)
-        return n * gradient, np.maximum(n * curvature, _LEAST)
+        return self.formulation(np.zeros((n, 1)), y, **{**self.parameters, **data, "l2": 1.0})
 
 
 def lightgbm(formulation: type[Formulation], **parameters: Any) -> Callable[[Any, Any], tuple[Array, Array]]:
@@ -211,3 +224,71 @@ def catboost(formulation: type[Formulation], **parameters: Any) -> Any:
     [(2.0, -2.0), (-2.0, -2.0)]
     """
     return _OfCatBoost(Objective(formulation, parameters))
+
+
+def torch(formulation: type[Formulation], **parameters: Any) -> Callable[..., Any]:
+    """Return a loss for networks in PyTorch: the risk of the scores, differentiable once.
+
+    Value and gradient are computed in float64 on the CPU, and have the type and the device of the scores. Where the
+    risk has kinks the gradient is one subgradient. A risk of pairs or of the top of a list is that of the rows of the
+    call: pass large batches with rows of both classes, or the whole list.
+
+    Parameters
+    ----------
+    formulation : type
+        The formulation.
+    **parameters : object
+        Its parameters other than data.
+
+    Returns
+    -------
+    function of scores, y, sample_weight and group
+        Scores are a tensor of shape (n,) or (n, 1); the others are tensors or arrays, of which the last two are
+        optional: weights of rows, and sizes of queries, one after the other. The loss is a tensor without dimensions.
+
+    Raises
+    ------
+    TypeError
+        When the formulation does not declare its risk.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> push = cr.objectives.torch(cr.problems.PNormPush, p=4)
+    >>> # loss = push(network(X), y); loss.backward()
+    """
+    objective = Objective(formulation, parameters)
+
+    def loss(scores: Any, y: Any, sample_weight: Any = None, group: Any = None) -> Any:
+        return _loss_of_torch().apply(scores, objective, y, sample_weight, group)
+
+    return loss
+
+
+@cache
+def _loss_of_torch() -> Any:
+    """The class of functions with a gradient of their own, made where PyTorch is."""
+    pytorch: Any = import_module("torch")
+    once_differentiable = import_module("torch.autograd.function").once_differentiable
+
+    def array(given: Any) -> Any:
+        return given.detach().cpu().numpy() if isinstance(given, pytorch.Tensor) else given
+
+    class Risk(pytorch.autograd.Function):
+        """The risk of scores, with its gradient."""
+
+        @staticmethod
+        def forward(ctx: Any, scores: Any, objective: Objective, *data: Any) -> Any:
+            labels, *others = (array(one) for one in data)
+            flat = array(scores).reshape(-1).astype(np.float64)
+            value, gradient = objective.risk(flat, np.reshape(labels, -1), *others)
+            ctx.save_for_backward(pytorch.as_tensor(gradient).reshape(scores.shape).to(scores))
+            return scores.new_tensor(value)
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, *upstream: Any) -> Any:
+            (gradient,) = ctx.saved_tensors
+            return upstream[0] * gradient, None, None, None, None
+
+    return Risk

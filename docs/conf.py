@@ -9,7 +9,9 @@ from pathlib import Path
 
 import convexrank
 
-sys.path.insert(0, str(Path(__file__).parent))  # for changelog_page, claims_table and empty_axes
+sys.path.insert(0, str(Path(__file__).parent))  # for the extensions beside this file
+
+import fast_build
 
 project = "convexrank"
 author = "the convexrank developers"
@@ -25,6 +27,8 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "changelog_page",  # beside this file, as the next
     "claims_table",
+    "moved_pages",
+    "fast_build",
 ]
 # Links to the pages of other projects need their inventories, which come by network: only where they are asked for.
 if os.environ.get("CONVEXRANK_INTERSPHINX"):
@@ -57,6 +61,7 @@ numpydoc_show_class_members = False  # the templates list members
 toc_object_entries = False
 
 sphinx_gallery_conf = {
+    "plot_gallery": not fast_build.ASKED,
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"plot_",

@@ -2,7 +2,7 @@ r"""
 How far it goes
 ===============
 
-The tables of :doc:`/how_far_it_goes` as one figure: how long solves took, against all bytes that they read, beside the
+The tables of :doc:`/large_data` as one figure: how long solves took, against all bytes that they read, beside the
 model of time; and what the model expects of the largest public graphs. ``make bench ARGS="scale --write
 docs/scale_results.inc"`` measures the numbers again.
 """

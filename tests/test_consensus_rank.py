@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import convexrank as cr
 from convexrank.consensus import CandidateSets, Polytopes, blend, brew
 from convexrank.consensus.with_teleport import absorb
-from convexrank.problems.consensus._reference import optimistic_bound
 from convexrank.problems.consensus.consensus_rank import ConsensusRank
 from convexrank.solvers.descent.multi_start import MultiStart
 from tests.test_consensus_sets import KINDS, draw, ranks_of
@@ -176,17 +175,6 @@ def test_what_is_left_to_gain_bounds_the_slope(seed):
         assert moved >= solution.value - tolerance("summation")
     away = problem.random_start(rng)
     assert problem.stationarity(away) > 1e3 * solution.gap
-
-
-@pytest.mark.parametrize("seed", [0, 2, 4])
-def test_branch_and_bound_finds_nothing_nearer(seed):
-    problem = ConsensusRank(two_each(seed, 3 + seed % 2))
-    solution = problem.solve()
-    bound = optimistic_bound(problem, gap=1e-3)
-    assert bound.upper - bound.lower <= 1.001e-3
-    assert bound.lower <= solution.value + tolerance("conic")
-    assert solution.value <= bound.upper + tolerance("summation")
-    assert abs(problem.objective(bound.recommendations) - bound.upper) <= tolerance("summation")
 
 
 def test_more_starts_are_never_worse_and_seeds_count():

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import runpy
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -148,11 +149,18 @@ def test_the_pages_that_teach_have_blocks():
         "benchmarks.rst",
         "changelog.rst",
         "examples.rst",
+        "papers.rst",
         "formulations/index.rst",
         "references.rst",
         "reproductions.rst",
         "stability.rst",
     }
+
+
+def test_pages_that_moved_are_found():
+    moved = runpy.run_path(str(DOCS / "moved_pages.py"))["MOVED"]
+    assert not {f"{old}.rst" for old in moved} & set(pages())
+    assert {f"{new}.rst" for new in moved.values()} <= set(pages())
 
 
 def method_pages():
@@ -174,9 +182,10 @@ def test_a_method_page_is_complete(page):
     fields = {name for cls in REGISTRY.values() for name in getattr(cls, "__dataclass_fields__", {})}
     assert named & fields, "typical parameters are parameters"
     headings = set(re.findall(r"^(.+)\n-{3,}$", text, flags=re.MULTILINE))
-    for wanted in ("objective", "computed", "certificate", "minimiser|answer", "found in the paper"):
+    for wanted in ("objective", "computed", "certificate", "minimiser|answer"):
         assert any(re.search(wanted, heading) for heading in headings), f"no section on: {wanted}"
     assert ".. math::" in text
+    assert f":ref:`findings-{Path(page).stem}`" in text, "what we found in the paper is on a page of its own"
     figure = ".. figure:: /gallery/formulations/images/"
     assert figure in text, "no figure made by a script in examples/formulations/"
     assert re.search(r"^Sources?: ", text, flags=re.MULTILINE), "no line that begins with Source: or Sources:"

@@ -459,7 +459,7 @@ def bet(values, delta):
 
 
 @settings(max_examples=30)
-@given(data=lists(least=1), p=st.sampled_from([1.0, 2.5, 16.0]))
+@given(data=lists(least=1), p=st.sampled_from([1.5, 2.5, 16.0]))
 def test_push_risk_is_the_two_steps(data, p):
     """Against its definition, one negative at a time, and the bets in plain loops."""
     y, s = data
@@ -472,6 +472,17 @@ def test_push_risk_is_the_two_steps(data, p):
     side = (alpha - band) / 2
     assert found.lower == pytest.approx(min(bet(low, side) ** (1 / p), found.estimate), abs=GRID)
     assert found.upper == pytest.approx(max((1 - bet(1 - high, side)) ** (1 / p), found.estimate), abs=GRID)
+
+
+@given(data=lists(least=1))
+def test_push_risk_of_the_first_power_is_one_minus_an_auc(data):
+    """Of the list in which a tied positive is below the negative."""
+    y, s = data
+    below = s - 0.5 * (y == 1) * np.diff(np.unique(s), prepend=s.min() - 1.0).min()
+    found, area = inference.push_risk_interval(y, s, 1), inference.auc_interval(y, below)
+    assert (found.lower, found.estimate, found.upper) == pytest.approx(
+        (1 - area.upper, 1 - area.estimate, 1 - area.lower), abs=SUMMATION
+    )
 
 
 @settings(max_examples=30)

@@ -22,7 +22,7 @@ FLOORS = (
     ("annex",),
     ("__main__", "cli", "demo", "networkx_backend"),
     ("commands",),
-    ("bounds", "estimators", "plotting", "jax_losses", "objectives", "verification"),
+    ("bounds", "differentiable", "estimators", "plotting", "jax_losses", "objectives", "verification"),
     ("problems",),
     ("consensus", "solvers", "links", "divergences", "losses", "population", "prices"),
     (

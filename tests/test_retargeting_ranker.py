@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import convexrank as cr
 from convexrank import ConvergenceWarning, RetargetingRanker
 from convexrank.data import QueryGroups
 from convexrank.data import groups as groups_of_rows
@@ -413,3 +414,34 @@ def test_a_fit_groups_its_rows_once_and_sorts_them_once(monkeypatch, times):
     size = len(y) * (times or 1)
     # by query; all grades there are; by grade within queries. What the certificate does for one query is shorter
     assert found == [("check_groups", 60), ("argsort", 60), ("unique", size), ("lexsort", size)]
+
+
+def test_sizes_of_queries_are_queries():
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(6), 10)
+    y = np.digitize(X[:, 0], [0.0, 1.0])
+    for make in (lambda: RetargetingRanker(tol=1e-10), lambda: cr.Ranker("list_net", tol=1e-10)):
+        by_size, by_name = make().fit(X, y, group=[10] * 6), make().fit(X, y, qid)
+        np.testing.assert_array_equal(by_size.coef_, by_name.coef_)
+        assert by_size.score(X, y, group=[10] * 6) == by_name.score(X, y, qid)
+        with pytest.raises(ValueError, match="expected one of them"):
+            make().fit(X, y, qid, group=[10] * 6)
+        with pytest.raises(ValueError, match="group adds up to 20 rows, expected 60"):
+            make().fit(X, y, group=[10, 10])
+
+
+@pytest.mark.parametrize("jobs", [None, 2])
+def test_a_search_over_groups_without_queries_is_refused(jobs):
+    """Without routing it ran on one query, and its numbers looked plausible."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(6), 10)
+    y = np.digitize(X[:, 0], [0.0, 1.0])
+    search = GridSearchCV(RetargetingRanker(), {"alpha": [0.1, 1.0]}, cv=GroupKFold(3), n_jobs=jobs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn's, of each fit that fails
+        with pytest.raises(ValueError, match=r"fit has no qid(.|\n)*set_fit_request"):
+            search.fit(X, y, groups=qid)
+        with pytest.raises(ValueError, match="set_fit_request"):
+            cross_val_score(RetargetingRanker(), X, y, groups=qid, cv=GroupKFold(3))
+    plain = GridSearchCV(RetargetingRanker(), {"alpha": [0.1, 1.0]}, cv=3, n_jobs=jobs).fit(X, y)
+    assert np.isfinite(plain.best_score_)

@@ -19,6 +19,13 @@ TOLERANCES: dict[str, float] = {
     "degenerate model": 5e-8,
     # The radius of a sum of hundreds of terms of size 10 at 128 bits, 39 digits.
     "128 bits": 1e-30,
+    # Differences over four places, 1e-3 apart, of minimisers whose gap is 1e-14 or rounding: the root of it, over 1e-3.
+    "derivative of a solve": 1e-4,
+    # Differences 0.02 apart of exact solves, each right to the root of 1e-8 at best.
+    "derivative of exact solves": 1e-2,
+    # Two searches for the l2 of least held-out loss, by slopes and by values; and where, as the loss is flat there.
+    "least held-out loss": 1e-7,
+    "where a loss is least": 1e-2,
     # A central difference with step 1e-5: truncation 1e-10 times a third derivative, rounding 1e-16 / 1e-5.
     "central difference": 1e-5,
     # Two solvers, each certified to 1e-8 (fast) or about 1e-6 (conic).

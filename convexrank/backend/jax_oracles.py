@@ -178,6 +178,30 @@ def penalised(risk: RiskData, columns: tuple[Any, ...], l2: float, l1: float) ->
     return Partial(_Method(_penalised, risk.function), risk.data, columns, l2, l1 or None)
 
 
+def rows_moved(function: Any, put: Callable[[Any], Any], rest: Callable[[Any], Any]) -> Any:
+    """Return a function of :func:`penalised` with its columns of rows put elsewhere, and all other data, too.
+
+    Raises
+    ------
+    TypeError
+        When it is another function, which has no rows.
+    """
+    if getattr(getattr(function, "func", None), "function", None) is not _penalised:
+        raise TypeError("this problem has no rows of linear scores that devices could share; leave mesh out.")
+    from jax.tree_util import Partial
+
+    data, columns, *strengths = function.args
+    moved, sizes = tuple(map(put, columns)), tuple(part.shape[1] for part in columns)
+    risk = _Method(_cut, (function.func.owner, sizes))
+    return Partial(_Method(_penalised, risk), rest(data), moved, *map(rest, strengths))
+
+
+def _cut(owner: tuple[Risk, tuple[int, ...]], data: Any, *parts: Any) -> Any:
+    """The risk of the scores before rows that were added."""
+    risk, sizes = owner
+    return risk(data, *(part[:size] for part, size in zip(parts, sizes, strict=True)))
+
+
 def _penalised(risk: Risk, data: Any, columns: tuple[Any, ...], l2: Any, l1: Any | None, w: Any) -> Any:
     import jax.numpy as jnp
 

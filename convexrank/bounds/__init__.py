@@ -1,7 +1,7 @@
 """Bounds beyond the sample: on the push risk, and on the change of a minimiser with a row or with the targets.
 
 A bound on a risk is a `Bound`: its value, its terms, its source, and whether the statement is refuted or the value is
-not informative. :doc:`/bounds` compares the bounds.
+not informative. :doc:`/guarantees` says when to quote one.
 
 ========================= =============================================================================================
 function                  bounded quantity

@@ -263,7 +263,7 @@ def solve(
     checkpoint: Any,
     every: int | None,
 ) -> Solution:
-    """Carry out ``problem.solve``; see :meth:`convexrank.core.problem.Problem.solve`."""
+    """Carry out ``problem.solve``; see :meth:`convexrank.Problem.solve`."""
     if own := _is_own(solver):
         asked = {"max_iter": max_iter, "time_limit": time_limit, "x0": x0, "callback": callback}
         _refuse_options(

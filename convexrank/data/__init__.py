@@ -61,12 +61,14 @@ from convexrank.data.samples import (
     load_screening,
     load_web,
 )
+from convexrank.data.shards.dask_rows import DaskRows
 from convexrank.data.shards.shards import Shards
 from convexrank.data.shards.watch import RankError
 from convexrank.data.sparse_matrices import well_formed
 
 __all__ = [
     "Chunks",
+    "DaskRows",
     "LetorData",
     "LetorFold",
     "Matrix",

@@ -57,7 +57,9 @@ class Recorded(np.ndarray):
 
 
 def recorded(values: Any) -> Recorded:
-    """Return floats whose computations are kept from here on."""
+    """Return floats whose computations are kept from here on, those of recorded ones from where they are kept."""
+    if isinstance(values, Recorded):
+        return values
     return np.array(values, dtype=np.float64).view(Recorded)
 
 

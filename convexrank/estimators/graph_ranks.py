@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, overload
 
 import numpy as np
 from scipy import sparse
 
 from convexrank.backend.interruption import as_a_whole
-from convexrank.data import check_flag, check_positive, check_same_index, check_vector
+from convexrank.core.results import Certificate
+from convexrank.data import check_flag, check_positive, check_same_index, check_vector, in_node_order, shown
 from convexrank.graphs import Graph
 from convexrank.graphs.distributions import by_topic
 from convexrank.problems import LpqRank, PageRank
@@ -100,6 +102,52 @@ def pagerank(
         return _given(made, PageRank(made, alpha, personalization, dangling).solve(tol=tol).x, named)
     ranks = PageRank(made, alpha, topics[1], dangling).solve(tol=tol).x
     return {topic: _given(made, column, named) for topic, column in zip(topics[0], ranks.T, strict=True)}
+
+
+def check_ranks(
+    ranks: Any, graph: Any, alpha: float = 0.85, personalization: Any = None, *, dangling: Any = "teleport"
+) -> Certificate:
+    """Bound the error of a PageRank vector that any package has computed, in one product with the links.
+
+    Parameters
+    ----------
+    ranks : array-like, shape (n,), dict or Series
+        The vector, as networkx, igraph, rustworkx or cuGraph return it; a dictionary or Series by the names of nodes.
+    graph : Graph, networkx graph, or scipy sparse matrix
+        The graph.
+    alpha, personalization, dangling : float, array-like, str or array-like
+        As for :func:`pagerank`; packages differ in what they do with nodes without links.
+
+    Returns
+    -------
+    Certificate
+        ``gap`` is a bound on the L1 distance to PageRank. The entries are not divided by their sum: divide first where
+        a package does not.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When there is not one finite number for each node, or the arguments of :func:`pagerank` are wrong.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> graph = cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0])
+    >>> cr.check_ranks([0.4, 0.2, 0.4], graph).gap < 0.2
+    True
+    """
+    made = _graph(graph)
+    if isinstance(ranks, Mapping):
+        names = range(made.n) if made.names is None else made.names
+        lost = [name for name in names if name not in ranks]
+        if lost or len(ranks) > made.n:
+            raise ValueError(
+                f"ranks has {len(ranks)} entries, expected one for each of the {made.n} nodes"
+                + (f"; there is none for {shown(lost[0])}." if lost else ".")
+            )
+        ranks = [ranks[name] for name in names]
+    vector = in_node_order(ranks, made.n, made.names, "ranks", whole=True)
+    return PageRank(made, alpha, personalization, dangling).certificate(check_vector(vector, made.n, "ranks"))
 
 
 @overload

@@ -128,7 +128,7 @@ class PushRanker(SolvedRanker):
         With thresholds or products: the levels of the features, without rows.
     shapes_ : Shapes
         With thresholds or products: the functions of the features whose sum is the score.
-    feature_importances_ : ndarray, shape (n_features_in_,)
+    feature_importances_ : ndarray, shape (n_features,)
         Standard deviation, over the rows of fit, of what each feature adds to the scores.
     classes_ : ndarray, shape (2,)
         The two labels, sorted; the second is the positive class.

@@ -11,7 +11,7 @@ from sklearn.utils import ClassifierTags, Tags
 from convexrank.data import as_groups, check_choice, check_weights, shown
 from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._objectives import PASSED, formulation_of, names_of, own_fields
-from convexrank.estimators._routing import check_queries, refuse_unscored
+from convexrank.estimators._routing import check_queries, queries_of, refuse_unscored
 from convexrank.metrics.tally import pair_order
 from convexrank.problems._formulation import Formulation
 
@@ -75,7 +75,7 @@ class Ranker(SolvedRanker):
         With thresholds or products: the levels of the features, without rows.
     shapes_ : Shapes
         With thresholds or products: the functions of the features whose sum is the score.
-    feature_importances_ : ndarray, shape (n_features_in_,)
+    feature_importances_ : ndarray, shape (n_features,)
         Standard deviation, over the rows of fit, of what each feature adds to the scores.
     gap_, n_iter_, solution_ : float, int, Solution
         Certified bound on objective − optimum, number of iterations, and the full solution.
@@ -145,7 +145,7 @@ class Ranker(SolvedRanker):
             self.params = {**(self.params or {}), **nested}  # a dictionary of the caller stays as it is
         return self
 
-    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, group: Any = None) -> Self:
         """Fit the weights.
 
         Parameters
@@ -158,6 +158,8 @@ class Ranker(SolvedRanker):
             The query of each row, in any order; None is one query.
         sample_weight : array, shape (n,), optional
             Weights of rows, which means and totals of the risk take; a row of weight 0 is left out.
+        group : array of int, shape (number of queries,), optional
+            In the place of qid the sizes of the queries, whose rows follow one another, as in LightGBM.
 
         Raises
         ------
@@ -173,7 +175,7 @@ class Ranker(SolvedRanker):
         refuse_unscored(qid)
         params = self._checked_params()
         X, y = self._validated(X, y, ensure_min_samples=2)
-        weights = check_weights(sample_weight, len(y))
+        qid, weights = queries_of(qid, group, len(y)), check_weights(sample_weight, len(y))
         self._fitted_on_queries = qid is not None
         rows = self._designed(X, weights)
         kind = formulation_of(self.formulation)
@@ -211,7 +213,7 @@ class Ranker(SolvedRanker):
             check_choice(name, known, "a name in params")
         return self.params
 
-    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, group: Any = None) -> float:
         r"""Return the share of pairs with different labels that are in the right order; a tie counts one half.
 
         .. math:: \frac{\sum_{y_i>y_j} v_i v_j\,(1[f_i>f_j]+\frac12 1[f_i=f_j])}{\sum_{y_i>y_j} v_i v_j}
@@ -221,7 +223,7 @@ class Ranker(SolvedRanker):
 
         Parameters
         ----------
-        X, y, qid, sample_weight : arrays
+        X, y, qid, sample_weight, group : arrays
             As in :meth:`fit`; qid may be None only if it was None in fit. The weights are v.
 
         Raises
@@ -230,6 +232,7 @@ class Ranker(SolvedRanker):
             When ``qid`` is missing although fit had one, lengths differ, or no query has two labels.
         """
         scores = self.decision_function(X)
+        qid = queries_of(qid, group, len(scores))
         check_queries(qid, self._fitted_on_queries)
         labels = np.asarray(y)
         if labels.shape != scores.shape:

@@ -14,7 +14,7 @@ from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_
 from convexrank.estimators._conformal import checksum
 from convexrank.estimators._feasible_margins import feasible_options
 from convexrank.estimators._linear_ranker import SolvedRanker, check_counts
-from convexrank.estimators._routing import check_queries, refuse_unscored
+from convexrank.estimators._routing import check_queries, queries_of, refuse_unrouted, refuse_unscored
 from convexrank.estimators.held_out.promised import promised_lists
 from convexrank.inference import Lists
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
@@ -107,7 +107,7 @@ class RetargetingRanker(SolvedRanker):
         With thresholds or products: the levels of the features, without rows.
     shapes_ : Shapes
         With thresholds or products: the functions of the features whose sum is the score.
-    feature_importances_ : ndarray, shape (n_features_in_,)
+    feature_importances_ : ndarray, shape (n_features,)
         Standard deviation, over the rows of fit, of what each feature adds to the scores.
     gap_, n_iter_, solution_ : float, int, Solution
         Certified bound on objective − optimum, number of iterations, and the full solution;
@@ -161,7 +161,7 @@ class RetargetingRanker(SolvedRanker):
         return check_choice(self.ndcg_convention, _CONVENTIONS, "ndcg_convention")
 
     @as_a_whole
-    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, group: Any = None) -> Self:
         """Fit the weights.
 
         Parameters
@@ -174,6 +174,8 @@ class RetargetingRanker(SolvedRanker):
             The query of each row, in any order; None is one query.
         sample_weight : array of whole numbers, shape (n,), optional
             Number of copies of each row, 0 to leave it out; the formulation has no other weights.
+        group : array of int, shape (number of queries,), optional
+            In the place of qid the sizes of the queries, whose rows follow one another, as in LightGBM.
 
         Raises
         ------
@@ -192,6 +194,8 @@ class RetargetingRanker(SolvedRanker):
         """
         refuse_unscored(qid)
         X, y = self._rows(X, y)
+        qid = queries_of(qid, group, len(y))
+        refuse_unrouted(qid)
         if qid is None:
             _warn_of_one_query(y)
         problem = self._made(X, y, qid, sample_weight)
@@ -279,7 +283,7 @@ class RetargetingRanker(SolvedRanker):
         promise = {"max_missed": max_missed, "max_ndcg_loss": max_ndcg_loss, "max_false": max_false}
         return promised_lists(self, X, qid, held_out, self._fitted_rows, **promise)
 
-    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, group: Any = None) -> float:
         r"""Return NDCG in the convention that ``ndcg_convention`` and ``ndcg_k`` name: a mean over queries.
 
         By default gains are 2^y − 1, discounts 1/log2(1 + rank), ties are averaged over all orders, and
@@ -287,7 +291,7 @@ class RetargetingRanker(SolvedRanker):
 
         Parameters
         ----------
-        X, y, qid, sample_weight : arrays
+        X, y, qid, sample_weight, group : arrays
             As in :meth:`fit`. Grades must be at least 0; qid may be None only if it was None in fit.
 
         Raises
@@ -296,7 +300,8 @@ class RetargetingRanker(SolvedRanker):
             When ``qid`` is missing although fit had one, lengths differ, grades are negative or not finite, or no
             query has a relevant row.
         """
-        return self._measure(y, self.decision_function(X), qid, sample_weight)
+        scores = self.decision_function(X)
+        return self._measure(y, scores, queries_of(qid, group, len(scores)), sample_weight)
 
     def _measure(self, y: Any, scores: Array, qid: Any, sample_weight: Any) -> float:
         """Return what :meth:`score` does, for scores."""

@@ -11,7 +11,7 @@ partial_auc_interval         the left end of that area                    DKW an
 push_risk_interval           p-norm of the heights of the negatives       DKW and order statistics, then betting
 precision_at_interval        positives among the first k                  binomial cut, Clopper and Pearson
 recall_at_interval           share of the positives among the first k     binomial cut, Clopper and Pearson
-ranking_risk_interval        pairs of real labels in the wrong order      Chernoff's bound for U-statistics
+ranking_risk_interval        pairs of real labels in the wrong order      systems of disjoint tuples
 m_ary_risk_interval          m rows of real labels in the wrong order     Chernoff's bound for U-statistics
 ndcg_interval, map_interval  means over queries                           betting
 roc_band                     the whole ROC curve                          DKW for both classes

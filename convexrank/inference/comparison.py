@@ -64,7 +64,7 @@ def compare(
     The comparison is paired, so that the difficulty of rows for both rankers cancels. ``"asymptotic"``: the
     contributions of each row (or query) to both measures are subtracted before their variance is taken, for the AUC
     DeLong's test, with Student's interval and test. ``"exact"``: for NDCG and MAP bounds by betting on the differences
-    of the queries, for the AUC and the ranking risk Chernoff's bound, for differences of pairs in [−1, 1].
+    of the queries, for the AUC and the ranking risk by betting over systems of disjoint pairs.
 
     By default intervals of differences are asymptotic, and those of the measure of each ranker are what its function,
     such as `auc_interval`, returns: exact bounds of one measure are little wider, those of a difference of AUCs are

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
-from convexrank.data import check_same_index, check_vector
+from convexrank.data import check_same_index, check_vector, read_array
 from convexrank.data.groups import QueryGroups, as_groups
-from convexrank.inference.concentration import mean_lower, mean_upper
 from convexrank.inference.finite_sample.betting import mean_bounds
+from convexrank.inference.finite_sample.disjoint import Disjoint, share_bounds
 from convexrank.inference.rows import Guide, Rows, cluster_numbers
 from convexrank.metrics.conventions import Convention
-from convexrank.metrics.risk import row_losses
+from convexrank.metrics.risk import TIE_COSTS, row_losses
 from convexrank.metrics.tuples import Tuples
 
 Array = np.ndarray
@@ -30,10 +31,13 @@ class Values:
         The rows, or the queries that count, as units of the sample.
     values : ndarray, shape (n,)
         Their values, in [0, 1].
+    disjoint : Disjoint, optional
+        Of a U-statistic: its tuples of rows.
     """
 
     rows: Rows
     values: Array
+    disjoint: Disjoint | None = None
 
     def guide(self) -> Guide:
         """Return what an asymptotic interval needs."""
@@ -43,6 +47,10 @@ class Values:
 class _Measure(Protocol):
     def values(self, y: Any, s: Any, qid: Any, name: str) -> Array:
         """Check the scores, and return the value of each unit."""
+        ...
+
+    def disjoint(self, y: Array, s: Any, name: str) -> Disjoint | None:
+        """Return the tuples of a U-statistic."""
         ...
 
 
@@ -64,7 +72,7 @@ class Graded:
         rows = Rows(
             np.zeros(n, dtype=np.int64), (self.unit,), np.full(n, 1.0 / n), self.cluster, False, everything
         )
-        return Values(rows, values)
+        return Values(rows, values, self.measure.disjoint(self.y, s, name))
 
 
 def _refuse_weights(sample_weight: Any, unit: str) -> None:
@@ -110,36 +118,62 @@ class RankingRisk:
         """Return what an asymptotic interval needs."""
         return ranked.guide()
 
-    def independent(self, ranked: Values) -> int:
-        """Return the number of disjoint pairs of rows: Chernoff's bound holds with it."""
-        return len(ranked.values) // 2
+    def disjoint(self, y: Array, s: Any, name: str) -> Disjoint:
+        """Return the pairs of rows: by labels and scores, or by their numbers for a rule on pairs."""
+        rule, labels = read_array(s, name), np.unique(y, return_inverse=True)[1]
+        if rule.ndim == 2:
+            known = np.array([labels, rule.sum(axis=1), np.arange(len(y))])
+            return Disjoint((known,), 2, partial(self._cost_of_rule, rule))
+        return Disjoint(
+            (np.array([labels, np.unique(rule, return_inverse=True)[1]], dtype=np.int32),), 2, self._cost
+        )
+
+    def _cost(self, rows: list[Array]) -> Array:
+        asked, got = rows[0] - rows[1]
+        return (asked * np.sign(got) < 0) + TIE_COSTS[self.ties] * ((asked != 0) & (got == 0))
+
+    def _cost_of_rule(self, rule: Array, rows: list[Array]) -> Array:
+        """Return the mean for both orders of each pair."""
+        i, j = (row[2].astype(np.intp) for row in rows)
+        asked, cost = rows[0][0] - rows[1][0], TIE_COSTS[self.ties]
+        got = np.array([rule[i, j], -rule[j, i]])
+        return ((asked * got < 0.0) + cost * ((asked != 0.0) & (got == 0.0))).mean(axis=0)
+
+    def tuples(self, ranked: Values) -> Disjoint:
+        """Return the tuples of rows."""
+        if ranked.disjoint is None:
+            raise TypeError(f"{self.name}: these values have no tuples of rows; rank them by this measure.")
+        return ranked.disjoint
 
     def exact(self, ranked: Values, alpha: float) -> Bounds:
-        """Return Chernoff's bounds for the U-statistic."""
-        value, n = self.value(ranked), self.independent(ranked)
-        return mean_lower(value, n, alpha / 2), mean_upper(value, n, alpha / 2)
+        """Return the bounds of systems of disjoint tuples."""
+        return share_bounds(self.tuples(ranked), alpha)
 
 
 @dataclass(frozen=True)
 class MaryRisk(RankingRisk):
     """Mean loss of the orders of m rows: a U-statistic of order m."""
 
-    tuples: Tuples = field(kw_only=True)
+    visits: Tuples = field(kw_only=True)
 
     name = "m_ary_risk"
 
     def values(self, y: Array, s: Any, qid: Any, name: str) -> Array:
         """Return for each row the mean loss of the m-tuples with it."""
         del qid
-        return self.tuples.row_losses(y, s, name)
+        return self.visits.row_losses(y, s, name)
 
     def influence(self, ranked: Values) -> Array:
         """Return the leading term of Hoeffding's decomposition: each row is in m places of a tuple."""
-        return self.tuples.m * (ranked.values - ranked.values.mean()) / len(ranked.values)
+        return self.visits.m * (ranked.values - ranked.values.mean()) / len(ranked.values)
 
-    def independent(self, ranked: Values) -> int:
-        """Return the number of disjoint tuples: Chernoff's bound holds with it."""
-        return len(ranked.values) // self.tuples.m
+    def disjoint(self, y: Array, s: Any, name: str) -> Disjoint:
+        """Return the tuples, by labels and the numbers of their rows."""
+
+        def cost(rows: list[Array]) -> Array:
+            return self.visits.losses(y, s, np.array([row[1] for row in rows], dtype=np.intp).T, name)
+
+        return Disjoint((np.array([y, np.arange(len(y))]),), self.visits.m, cost, self.visits.rounds)
 
 
 @dataclass(frozen=True)
@@ -167,6 +201,9 @@ class _OverQueries:
     def influence(self, ranked: Values) -> Array:
         """Return contributions of the queries."""
         return (ranked.values - ranked.values.mean()) / len(ranked.values)
+
+    def disjoint(self, y: Array, s: Any, name: str) -> None:
+        """Return nothing: queries are independent."""
 
     def guide(self, ranked: Values) -> Guide:
         """Return what an asymptotic interval needs."""

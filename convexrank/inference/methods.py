@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,19 +10,12 @@ from scipy.special import expit, logit, stdtr, stdtrit
 
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_choice
-from convexrank.inference.concentration import binary_divergence, mean_lower, mean_upper
 from convexrank.inference.finite_sample.betting import two_sided
+from convexrank.inference.finite_sample.disjoint import difference_bounds
 from convexrank.inference.rows import Guide, Rows
 
 # Shares that differ by less are equal, but for rounding.
 _ROUNDING = 1e-12
-
-
-class _Sample(Protocol):
-    @property
-    def rows(self) -> Rows:
-        """The units of the sample."""
-        ...
 
 
 class Measure(Protocol):
@@ -70,27 +62,8 @@ class Plan(Protocol):
         """Width of the asymptotic interval with n units."""
         ...
 
-
-class Method(Protocol):
-    """A way to intervals and tests."""
-
-    @property
-    def name(self) -> str:
-        """How it is called."""
-        ...
-
-    def bounds(self, measure: Measure, ranked: Any, alpha: float) -> tuple[float, float]:
-        """Return the ends of the interval of one measure."""
-        ...
-
-    def difference(
-        self, measure: Measure, first: Any, second: Any, alpha: float, names: str
-    ) -> tuple[float, float, float]:
-        """Return the ends of the interval of a difference, and the p-value of no difference."""
-        ...
-
-    def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
-        """Return the width of the interval with n units."""
+    def sizes(self, n: int) -> dict[str, int]:
+        """The meaning of n units."""
         ...
 
 
@@ -110,24 +83,20 @@ class Exact:
     ) -> tuple[float, float, float]:
         """Return bounds for the mean of differences, moved to [0, 1], and the p-value that is their inversion.
 
-        Over queries it is by betting, for pairs of rows by Chernoff's bound.
+        Over queries it is by betting, and so it is for tuples of rows, over systems of disjoint ones.
         """
         del names
         first.rows.require_plain()
-        paired, independent = (getattr(measure, name, None) for name in ("paired", "independent"))
+        paired, tuples = (getattr(measure, name, None) for name in ("paired", "tuples"))
         if paired is not None:
             low, high, p_value = two_sided(paired(first, second), alpha)
             return 2.0 * low - 1.0, 2.0 * high - 1.0, p_value
-        if independent is None:
+        if tuples is None:
             raise ValueError(
                 f"method is 'exact', and {measure.name} is no mean over pairs or queries, expected one of auc, "
                 "ranking_risk, ndcg and map; pass method='asymptotic'."
             )
-        n = independent(first)
-        middle = (1.0 + measure.value(first) - measure.value(second)) / 2.0
-        low, high = mean_lower(middle, n, alpha / 2), mean_upper(middle, n, alpha / 2)
-        p_value = min(1.0, 2.0 * math.exp(-n * binary_divergence(middle, 0.5)))
-        return 2.0 * low - 1.0, 2.0 * high - 1.0, p_value
+        return difference_bounds(tuples(first).minus(tuples(second)), alpha)
 
     def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
         """Return the exact width."""
@@ -192,6 +161,8 @@ def student_interval(value: float, error: float, freedom: float, alpha: float) -
     return float(expit(centre - half)), float(expit(centre + half))
 
 
+#: A way to intervals and tests.
+Method = Exact | Asymptotic
 _EXACT, _ASYMPTOTIC = Exact(), Asymptotic()
 _METHODS: dict[str, Method | None] = {"auto": None, "exact": _EXACT, "asymptotic": _ASYMPTOTIC}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -24,12 +23,6 @@ Array = np.ndarray
 _MOST = 2**53
 # Most rows of a class for which an exact width of the AUC is computed.
 _LARGEST = 5000
-
-
-class _Plan(Plan, Protocol):
-    def sizes(self, n: int) -> dict[str, int]:
-        """The meaning of n units."""
-        ...
 
 
 def _student_width(value: float, variance: float, freedom: float, alpha: float) -> float:
@@ -158,6 +151,7 @@ def sample_size(
     The function makes an assumption where the width depends on more than the estimate: for the AUC exponential scores
     (Hanley and McNeil's variance); for the push risk heights with a power law, :math:`H = U^c` with U uniform; for a
     mean over queries or rows the standard deviation ``sd``, or the largest one that is possible with the estimate.
+    Exact sizes for the ranking risk are those of Chernoff's bound; the interval is narrower on most samples.
 
     Parameters
     ----------
@@ -206,7 +200,7 @@ def sample_size(
 
 
 # For each measure its plan, from the ratio of the classes, and p or sd; and which of the latter two it takes.
-_PLANS: dict[str, tuple[Callable[[float, float | None], _Plan], str]] = {
+_PLANS: dict[str, tuple[Callable[[float, float | None], Plan], str]] = {
     "auc": (lambda ratio, option: _Pairs(ratio), ""),
     "push_risk": (lambda ratio, p: _Push(check_at_least(p, "p", 1.0), ratio), "p"),
     "ranking_risk": (lambda ratio, sd: _Mean("rows", 2, sd), "sd"),
@@ -215,7 +209,7 @@ _PLANS: dict[str, tuple[Callable[[float, float | None], _Plan], str]] = {
 }
 
 
-def _planned(metric: str, p: float | None, ratio: float, sd: float | None) -> _Plan:
+def _planned(metric: str, p: float | None, ratio: float, sd: float | None) -> Plan:
     """Check the options, and return the plan of a measure."""
     base, numbers = parsed(metric)
     make, takes = check_choice(base, _PLANS, "metric")

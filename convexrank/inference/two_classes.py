@@ -13,6 +13,7 @@ import numpy as np
 
 from convexrank.inference.concentration import uniform_ends
 from convexrank.inference.finite_sample.betting import lower_mean
+from convexrank.inference.finite_sample.disjoint import Disjoint
 from convexrank.inference.finite_sample.pairings import auc_bounds
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 
@@ -60,6 +61,12 @@ def error_split(alpha: float, uniform: int, mean: int) -> tuple[float, float]:
     return float(band), float(alpha - band) / 2.0
 
 
+def _right(rows: list[Array]) -> Array:
+    """Return 1 for each positive above its negative, and 1/2 for a tie."""
+    positive, negative = rows[0][0], rows[1][0]
+    return (positive < negative) + 0.5 * (positive == negative)
+
+
 @dataclass(frozen=True)
 class AUC(_TwoClasses):
     """Probability that a positive is above a negative, a tie half: a U-statistic of two samples."""
@@ -78,9 +85,10 @@ class AUC(_TwoClasses):
         area = self.value(ranked)
         return ranked.rows.mass * ranked.by_row(below - area, above - area)
 
-    def independent(self, ranked: Ranked) -> int:
-        """Return the number of disjoint pairs of a positive and a negative: Chernoff's bound holds with it."""
-        return min(ranked.number_positive, ranked.number_negative)
+    def tuples(self, ranked: Ranked) -> Disjoint:
+        """Return the pairs of a positive and a negative; one has a loss if it is in the right order."""
+        sides = tuple(ranked.level[side][None] for side in (ranked.positive, ~ranked.positive))
+        return Disjoint(sides, 1, _right)
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
         """Return Clopper and Pearson's bounds over all pairings."""
@@ -124,7 +132,13 @@ class PushRisk(_TwoClasses):
         return ranked.rows.mass * ranked.by_row(at_positives, at_negatives)
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Uniform band for the heights, then Chernoff's bound for the mean over the negatives."""
+        """Uniform band for the heights, then betting for the mean over the negatives; with p = 1 one minus an AUC."""
+        if self.p == 1.0:  # in which a tied positive is below
+            hits, others = np.zeros((2, 2 * len(ranked.hits)), dtype=np.int64)
+            hits[1::2], others[::2] = ranked.hits, ranked.totals - ranked.hits
+            held = hits + others > 0
+            low, high = auc_bounds(hits[held], (hits + others)[held], alpha)
+            return 1.0 - high, 1.0 - low
         band, side = error_split(alpha, ranked.number_positive, ranked.number_negative)
         below = ranked.hits[::-1].cumsum()[::-1]
         lows, highs = uniform_ends(below, ranked.number_positive, band)

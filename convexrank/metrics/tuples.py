@@ -112,14 +112,17 @@ class Tuples:
         n = len(y)
         if n < self.m:
             raise ValueError(f"y has {n} rows, expected at least m = {self.m}; lower m.")
-        scores = None if callable(s) else check_vector(s, n, name)
+        s = s if callable(s) else check_vector(s, n, name)
         sums, visited = np.zeros(n), 0
-        for rows in self._visited(n, ordered=scores is None):
-            found = self._scored(s, rows, name) if scores is None else scores[rows]
-            cost = self._cost(y[rows], found)
+        for rows in self._visited(n, ordered=callable(s)):
+            cost = self.losses(y, s, rows, name)
             sums += np.bincount(rows.ravel(), np.repeat(cost, self.m), n)
             visited += len(rows)
         return sums * (n / (self.m * visited))
+
+    def losses(self, y: Array, s: Any, rows: Array, name: str = "s") -> Array:
+        """Return the losses of tuples of row numbers, shape (t, m)."""
+        return self._cost(y[rows], self._scored(s, rows, name) if callable(s) else np.asarray(s)[rows])
 
     def _visited(self, n: int, ordered: bool) -> Iterator[Array]:
         if self.rounds is not None:

@@ -6,6 +6,7 @@ padding has finite values and never counts. One program serves all data of the s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, ClassVar
@@ -126,7 +127,17 @@ class _Root(Node):
         return (self.x,)
 
 
-def _chain(node: CumulativeLogSumExp, x: Node) -> _Chain:
+def _floats(values: Any) -> Array:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _shares(node: Any) -> Any:
+    """The weights of a reduction, or the shares of the rows, computed from the weights as they are given."""
+    weights = node.exact_weights
+    return weights / node.over.spread(node.over.sums(weights)) if node.mean else weights
+
+
+def _chain(node: CumulativeLogSumExp, x: Node, numbers: Callable[[Any], Any]) -> _Chain:
     (order, ends), size = node.runs, shape_class(len(node.level))
     firsts = np.zeros(len(order), dtype=bool)
     firsts[node.axis.starts[:-1]] = True
@@ -136,19 +147,20 @@ def _chain(node: CumulativeLogSumExp, x: Node) -> _Chain:
         _pad(order, size, 0),
         _pad(firsts, size, True),
         _pad(ends[1:][node.level] - 1, size, 0),
-        _pad(node.logs[order], size, 0.0),
+        _pad(numbers(np.log(node.exact_weights)[order]), size, 0.0),
     )
 
 
-def _sums(node: PairSums, upper: Node, lower: Node) -> _Sums:
+def _sums(node: PairSums, upper: Node, lower: Node, numbers: Callable[[Any], Any]) -> _Sums:
     """The form that fits: running sums, a list of few pairs, or blocks."""
     function, up, low = node.function, node.upper_axis, node.axis
+    weights = numbers(up.weights)
     if function is functions.exp and node.grades is not None and low.count == 1:
         order = np.argsort(-node.grades, kind="stable")
         above = np.searchsorted(-node.grades[order], -node.grades)
         size = shape_class(len(order))
         # rows of padding have the logarithm of 0, and come last
-        logs = _pad(np.log(node.weights)[order], size, -np.inf)
+        logs = _pad(numbers(np.log(up.weights)[order]), size, -np.inf)
         return _Running(function, upper, lower, _pad(order, size, 0), _pad(above, size, 0), logs)
     if node.pair_count > _LISTED:
         sizes = shape_class(len(up.rows)), shape_class(len(low.rows))
@@ -157,7 +169,7 @@ def _sums(node: PairSums, upper: Node, lower: Node) -> _Sums:
         )
         query = _pad(up.query, sizes[0], up.query[0]), _pad(low.query, sizes[1], low.query[0])
         level = _pad(levels[0], sizes[0], 0.0), _pad(levels[1], sizes[1], 0.0)
-        return _Blocks(function, upper, lower, query, level, _pad(node.weights, sizes[0], 0.0))
+        return _Blocks(function, upper, lower, query, level, _pad(weights, sizes[0], 0.0))
     up_places, low_places = node.pairs
     size = shape_class(len(up_places))
     first = int(up_places[0]), int(low_places[0])
@@ -167,16 +179,26 @@ def _sums(node: PairSums, upper: Node, lower: Node) -> _Sums:
         lower,
         _pad(up_places, size, first[0]),
         _pad(low_places, size, first[1]),
-        _pad(node.weights[up_places], size, 0.0),
+        _pad(weights[up_places], size, 0.0),
     )
 
 
-def _pad(values: Array, size: int, fill: Any) -> Array:
-    return np.concatenate([values, np.full(size - len(values), fill, dtype=values.dtype)])
+def _pad(values: Any, size: int, fill: Any) -> Any:
+    library = values.__array_namespace__()  # traced numbers are not numpy's
+    return library.concatenate([values, library.full(size - len(values), fill, dtype=values.dtype)])
 
 
-def padded(root: Node) -> Node:
-    """Return the expression with padded axes."""
+def padded(root: Node, numbers: Callable[[Any], Any] = _floats) -> Node:
+    """Return the expression with padded axes.
+
+    Parameters
+    ----------
+    root : Node
+        The expression.
+    numbers : callable
+        What becomes of weights and coefficients: floats, or what recorded ones are at other data, see
+        :mod:`convexrank.modelling.traced_numbers`.
+    """
     axes: dict[int, Axis] = {}
     known: dict[int, Node] = {}
 
@@ -184,13 +206,13 @@ def padded(root: Node) -> Node:
         if id(axis) not in axes:
             size = shape_class(len(axis.rows))
             rows, query = _pad(axis.rows, size, axis.rows[0]), _pad(axis.query, size, axis.query[0])
-            axes[id(axis)] = Axis(axis.name, rows, _pad(axis.weights, size, 0.0), query, axis.count)
+            axes[id(axis)] = Axis(axis.name, rows, _pad(numbers(axis.weights), size, 0.0), query, axis.count)
         return axes[id(axis)]
 
     def rows_of(values: Any, axis: Axis | None, fill: Any = None) -> Any:
-        if axis is None or not np.ndim(values):
-            return np.asarray(values, dtype=np.float64)
-        values = np.asarray(values, dtype=np.float64)
+        values = numbers(values)
+        if axis is None or not values.ndim:
+            return values
         return _pad(values, shape_class(len(axis.rows)), values[0] if fill is None else fill)
 
     def visit(node: Node) -> Node:
@@ -206,25 +228,26 @@ def padded(root: Node) -> Node:
             case Affine():
                 axis = None if node.axis is None else axis_of(node.axis)
                 terms = tuple(
-                    (rows_of(c, node.axis), part) for (c, _), part in zip(node.terms, parts, strict=True)
+                    (rows_of(c, node.axis), part)
+                    for (c, _), part in zip(node.exact_terms, parts, strict=True)
                 )
-                found = Affine(axis, terms, rows_of(node.constant, node.axis))
+                found = Affine(axis, terms, rows_of(node.exact_constant, node.axis))
             case Dot() | LogSumExp():
                 # shares are taken before padding
-                found = type(node)(parts[0], rows_of(node.shares, node.over, 0.0), False)
+                found = type(node)(parts[0], rows_of(_shares(node), node.over, 0.0), False)
             case Highest():
                 found = type(node)(parts[0], rows_of(node.weights, node.over, 0.0), node.masses)
             case Threshold():
                 ends = node.widest, np.full(node.over.count, node.least)
-                numbers = np.asarray(node.scale), np.asarray(node.target)
-                weights = rows_of(node.shares, node.over, 0.0)
-                found = _Root(parts[0], node.function, weights, axis_of(node.over), *numbers, ends)
+                constants = np.asarray(node.scale), np.asarray(node.target)
+                weights = rows_of(_shares(node), node.over, 0.0)
+                found = _Root(parts[0], node.function, weights, axis_of(node.over), *constants, ends)
             case CumulativeLogSumExp():
-                found = _chain(node, parts[0])
+                found = _chain(node, parts[0], numbers)
             case Elementwise():
                 found = replace(node, x=parts[0])
             case PairSums():
-                found = _sums(node, parts[0], parts[1])
+                found = _sums(node, parts[0], parts[1], numbers)
             case _:
                 raise TypeError(f"{type(node).__name__} is not read by JAX.")
         known[id(node)] = found
@@ -323,9 +346,10 @@ def _language() -> Any:
             held = jax.lax.stop_gradient(x)
             top = jax.ops.segment_max(jnp.where(node.weights > 0.0, held, -jnp.inf), axis.query, axis.count)
             t = jax.lax.fori_loop(0, _HALVINGS, halved, (top - node.ends[0], top - node.ends[1]))[1]
-            # one step of Newton's method has the derivative of the root
-            fall = jax.lax.stop_gradient(-jax.grad(lambda t: jnp.sum(excess(t, held)))(t))
-            return t + excess(t, x) / fall
+            # the threshold of a query depends on its own entries only
+            return jax.lax.custom_root(
+                lambda t: excess(t, x), t, lambda _, t: t, lambda move, v: v / move(jnp.ones_like(v))
+            )
 
         @staticmethod
         def cumulative(x: Any, node: Any) -> Any:

@@ -18,7 +18,7 @@ def proximal_map(penalty: Penalty) -> Callable[[Any, Any], Any]:
     Parameters
     ----------
     penalty : Penalty
-        l1, also one in units of the columns, and a ball; l2 belongs to the smooth part.
+        That of l1, also in units of the columns, and a ball; l2 belongs to the smooth part.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Bounds as papers publish them, with corrections where one is refuted: push risk, ranking risk, Rademacher averages.
 
-Every bound is a :class:`convexrank.bounds.Bound`. :doc:`/bounds` compares the bounds; most of these hold, but are weak.
+Every bound is a :class:`convexrank.bounds.Bound`. :doc:`/published_bounds` compares them; most hold, but are weak.
 
 ================================================ ======================================================================
 function                                         bounded quantity

@@ -50,7 +50,7 @@ def convex_excess(
               &\le 2φ'(B)R_n + 2D\sqrt{\tfrac{2\ln(1/δ)}n},\ D = φ(B)-φ(-B) .
 
     The published statement is refuted: its deviation lacks the range D of the cost, and a factor 2. Its first term
-    has an additional factor 4B, which makes it too small for B below 1/4. :doc:`/bounds` has an example.
+    has an additional factor 4B, which makes it too small for B below 1/4. :ref:`findings-bounds` has an example.
 
     Parameters
     ----------

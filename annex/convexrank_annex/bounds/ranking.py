@@ -127,7 +127,7 @@ def excess_risk(
               \quad\text{(published)}, \qquad
               \le 2\,\mathrm ER_n + 2\sqrt{\tfrac{2\ln(1/δ)}n} \quad\text{(here)}
 
-    The corollary holds, although the display before it fails: see :doc:`/bounds`.
+    The corollary holds, although the display before it fails: see :ref:`findings-bounds`.
 
     Parameters
     ----------

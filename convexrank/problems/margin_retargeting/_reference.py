@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from convexrank.divergences import Divergence, SquaredEuclidean
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, conjugate_of, phi_of
 from convexrank.problems.retargeting._grade_blocks import Sizes
 
@@ -33,17 +32,12 @@ def evidence(cost: JointCost, fit: Fit, scores: Array) -> tuple[float, Array, fl
     scores : ndarray, shape (n,)
         Scores of the rows that count, query by query.
     """
-    divergence, groups, query = cost.divergence, cost.groups, cost.groups.query
-    c, r, s, q = cost.query_weights[query], fit.targets, scores + fit.offsets[query], cost.center
-    cr, cw = cost.target_reg, cost.score_reg
-    costs = groups.sums((1.0 + cr) * phi_of(divergence, r) - r * (s + cr * q) + 0.5 * cw * s * s)
-    costs += _conjugates(cost, s) + cr * _conjugates(cost, q)
-    slope = c * (_links(cost, s) - r + cw * s)
-    tangent = c * ((1.0 + cr) * divergence._slope(r) - s - cr * q)
+    groups, query, r = cost.groups, cost.groups.query, fit.targets
+    costs, slope, tangent = _without_rewards(cost, r, scores + fit.offsets[query])
     pull = fit.chain.scatter(-fit.chain.pulled(cost.rewards))
-    value = float(cost.query_weights @ costs + pull @ r)
+    value = costs + float(pull @ r)
     lowered, low, high = r - fit.chain.scatter(cost.lift), np.full(len(groups), cost.low), cost.ceiling
-    if divergence.total is not None:  # targets keep their sum: a constant in the tangent changes nothing
+    if cost.simplex:  # targets keep their sum: a constant in the tangent changes nothing
         tangent = tangent - _multipliers(cost, fit, tangent + pull, lowered)[query]
     far = _FAR * np.maximum(1.0, groups.maxima(np.abs(lowered)))
     low = np.where(np.isfinite(low), low, groups.minima(lowered) - far)
@@ -52,6 +46,16 @@ def evidence(cost: JointCost, fit: Fit, scores: Array) -> tuple[float, Array, fl
     # the best offset makes the slopes add up to nothing
     moves = np.abs(groups.sums(slope)) * _FAR * np.maximum(1.0, np.abs(fit.offsets)) if cost.offsets else 0.0
     return value, slope, float((np.maximum(falls, 0.0) + moves).sum())
+
+
+def _without_rewards(cost: JointCost, r: Array, s: Array) -> tuple[float, Array, Array]:
+    """Return the cost of targets r and parameters s, without rewards, and its slopes in s and in r."""
+    divergence, groups, q = cost.divergence, cost.groups, cost.center
+    c, cr, cw = cost.query_weights[groups.query], cost.target_reg, cost.score_reg
+    costs = groups.sums((1.0 + cr) * phi_of(divergence, r) - r * (s + cr * q) + 0.5 * cw * s * s)
+    costs += _conjugates(cost, s) + cr * _conjugates(cost, q)
+    slope = c * (_links(cost, s) - r + cw * s)
+    return float(cost.query_weights @ costs), slope, c * ((1.0 + cr) * divergence._slope(r) - s - cr * q)
 
 
 def _multipliers(cost: JointCost, fit: Fit, tangent: Array, lowered: Array) -> Array:
@@ -98,18 +102,17 @@ def _links(cost: JointCost, s: Array) -> Array:
 
 
 def plain_cost(cost: JointCost, query: int, scores: Array) -> tuple[float, Array]:
-    """Return the weighted cost of one query with the targets of :func:`plain_targets`, and its slope in the scores."""
-    divergence, part, c = cost.divergence, cost.groups.slices[query], float(cost.query_weights[query])
+    """Return the weighted cost of one query for the squared distance, and its slope in the scores."""
+    part, c, cw = cost.groups.slices[query], float(cost.query_weights[query]), cost.score_reg
+    grades = cost.blocks.grades[part]
     r, offset = plain_targets(cost, query, scores)
-    s, cw, grades = scores + offset, cost.score_reg, cost.blocks.grades[part]
-    value = _pair(divergence, r, s) + 0.5 * cw * float(s @ s)
-    if cost.target_reg:
-        value += cost.target_reg * _pair(divergence, r, cost.center[part])
+    s, off = scores + offset, r - cost.center[part]
+    value = 0.5 * float((r - s) @ (r - s) + cost.target_reg * off @ off + cw * s @ s)
     earned, own = 0.0, np.unique(grades)
     if cost.reward is not None:
         gaps = [r[grades == b].min() - r[grades == a].max() for a, b in itertools.pairwise(own)]
         earned = float(steps_of(cost.reward, grades, cost.levels, own) @ np.array(gaps))
-    return c * value - earned, c * (_link(divergence, s) - r + cw * s)
+    return c * value - earned, c * (s - r + cw * s)
 
 
 def steps_of(given: Sizes, grades: Array, levels: Array, own: Array | None = None) -> Array:
@@ -137,26 +140,8 @@ def steps_of(given: Sizes, grades: Array, levels: Array, own: Array | None = Non
     return np.array(found)
 
 
-def _pair(divergence: Divergence, r: Array, s: Array) -> float:
-    """The divergence of targets from the link of s, by the Fenchel-Young gap."""
-    if isinstance(divergence, SquaredEuclidean):  # where the gap cancels
-        return 0.5 * float((r - s) @ (r - s))
-    phi = float(np.sum(phi_of(divergence, r)))
-    if divergence.total is not None:
-        return phi + float(np.logaddexp.reduce(s)) - float(r @ s)
-    return phi + float(np.sum(conjugate_of(divergence, s))) - float(r @ s)
-
-
-def _link(divergence: Divergence, s: Array) -> Array:
-    if divergence.total is not None:
-        return np.exp(s - np.logaddexp.reduce(s))
-    return divergence._point(s)
-
-
 def plain_targets(cost: JointCost, query: int, scores: Array) -> tuple[Array, float]:
-    """Return the best targets and the best offset of one query.
-
-    By scipy's isotonic regression for squares; else pool by pool, each level by root search.
+    """Return the best targets and the best offset of one query for the squared distance: an isotonic regression.
 
     Parameters
     ----------
@@ -169,7 +154,7 @@ def plain_targets(cost: JointCost, query: int, scores: Array) -> tuple[Array, fl
     """
     from scipy.optimize import isotonic_regression
 
-    divergence, part, cw, share = cost.divergence, cost.groups.slices[query], cost.score_reg, cost.share
+    part, cw, share = cost.groups.slices[query], cost.score_reg, cost.share
     grades = cost.blocks.grades[part]
     own, rank = np.unique(grades, return_inverse=True)
     margins = steps_of(cost.margin, grades, cost.levels, own)
@@ -179,74 +164,36 @@ def plain_targets(cost: JointCost, query: int, scores: Array) -> tuple[Array, fl
     lift = np.concatenate(([0.0], np.cumsum(margins)))[rank[order]]
     eta = near[order]
     for step in np.flatnonzero(rewards).tolist():
-        reward = rewards[step]
+        reward = share * rewards[step] / cost.query_weights[query]
         first = int(np.flatnonzero(rank[order] == step + 1)[0])
-        eta[first] += share * reward / cost.query_weights[query]
-        eta[first - 1] -= share * reward / cost.query_weights[query]
+        eta[first] += reward
+        eta[first - 1] -= reward
     low, ceiling = cost.low, cost.high - lift[-1]
-    pooled = isotonic_regression(eta - lift).x if cost.quadratic else eta
+    pooled = isotonic_regression(eta - lift).x
 
     def targets(shift: float) -> Array:
         found = np.empty(len(scores))
-        levels = pooled + shift if cost.quadratic else _pooled_levels(divergence, eta + shift, lift)
-        found[order] = np.clip(levels, low, ceiling) + lift
+        found[order] = np.clip(pooled + shift, low, ceiling) + lift
         return found
 
-    def excess(offset: float) -> float:
-        s = scores + offset
-        return float((_link(divergence, s) + cw * s - targets(share * offset)).sum())
-
-    if cost.simplex:
-        offset = -float(scores.mean()) if cost.offsets else 0.0
-        return targets(_root(lambda shift: float(targets(shift).sum()) - 1.0)), offset
     if not cost.offsets:
         offset = 0.0
-    elif cost.quadratic and not (cost.target_reg or cw or math.isfinite(ceiling - low)):
+    elif not (cost.target_reg or cw or math.isfinite(ceiling - low)):
         # with one bound only, all targets far enough inside move along with the offset
         offset = min(0.0, ceiling - pooled.max()) if ceiling < np.inf else max(0.0, low - pooled.min())
     else:
-        offset = _root(excess)
+        offset = _root(lambda beta: float(((1.0 + cw) * (scores + beta) - targets(share * beta)).sum()))
     return targets(share * offset), offset
 
 
-def _pooled_levels(divergence: Divergence, eta: Array, lift: Array) -> Array:
-    """Minimise Σ φ(z_j + lift_j) − η_j z_j over non-decreasing z: pool neighbours whose levels are out of order."""
-    pools: list[tuple[int, int, float]] = []
-    for place in range(len(eta)):
-        pools.append((place, place + 1, _level(divergence, eta[place : place + 1], lift[place : place + 1])))
-        while len(pools) > 1 and pools[-2][2] > pools[-1][2]:
-            (start, _, _), (_, end, _) = pools[-2:]
-            pools[-2:] = [(start, end, _level(divergence, eta[start:end], lift[start:end]))]
-    return np.concatenate([np.full(end - start, level) for start, end, level in pools])
-
-
-def _level(divergence: Divergence, eta: Array, lift: Array) -> float:
-    """The z at which the slopes of a pool add up to its parameters."""
-    if (lift == lift[0]).all():
-        return float(divergence._point(np.array([eta.mean()]))[0]) - float(lift[0])
-    domain = divergence.domain
-    low, high = domain.lower - float(lift.min()), domain.upper - float(lift.max())
-    if high <= low:
-        return low if eta.mean() < 0 else high
-    return _root(lambda z: float((divergence._slope(z + lift) - eta).sum()), low, high)
-
-
-def _root(evaluate: Callable[[float], float], low: float = -math.inf, high: float = math.inf) -> float:
-    """The root of an increasing function between the ends, or the end that is nearest."""
+def _root(rising: Callable[[float], float]) -> float:
+    """The root of a function that rises from below 0 to above it."""
     from scipy.optimize import brentq
 
-    middle = 0.5 * (low + high) if math.isfinite(high - low) else (low + 1.0 if math.isfinite(low) else 0.0)
-    ends = []
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        for side, end in ((-1.0, low), (1.0, high)):
-            for k in range(1, 60):
-                near = end + (middle - end) * 0.5**k if math.isfinite(end) else middle + side * 2.0 ** (k - 1)
-                if side * evaluate(near) >= 0:
-                    break
-            ends.append(near)
-        if not evaluate(ends[0]) <= 0 <= evaluate(ends[1]):
-            return ends[0] if evaluate(ends[0]) > 0 else ends[1]
-        return float(brentq(evaluate, *ends, xtol=1e-15, rtol=1e-15, maxiter=5000))  # type: ignore[arg-type]
+    end = 1.0
+    while not rising(-end) <= 0.0 <= rising(end):
+        end *= 2.0
+    return float(brentq(rising, -end, end, xtol=1e-15, rtol=1e-15, maxiter=5000))  # type: ignore[arg-type]
 
 
 def joint_minimum(cost: JointCost, rows: Array, l2: float) -> Array:
@@ -266,7 +213,7 @@ def joint_minimum(cost: JointCost, rows: Array, l2: float) -> Array:
     """
     import scipy.optimize
 
-    groups, divergence, (n, d), m = cost.groups, cost.divergence, rows.shape, len(cost.groups)
+    groups, (n, d), m = cost.groups, rows.shape, len(cost.groups)
     steps, limits, least = int(cost.blocks.above.sum()), [], []
     size, gap = d + n + m + steps, d + n + m
     reward = np.zeros(size)
@@ -299,16 +246,8 @@ def joint_minimum(cost: JointCost, rows: Array, l2: float) -> Array:
 
     def evaluate(x: Array) -> tuple[float, Array]:
         w, r, offsets = x[:d], x[d : d + n], x[d + n : d + n + m] if cost.offsets else np.zeros(m)
-        scores, value = rows @ w, 0.5 * l2 * float(w @ w) - float(reward @ x)
-        slope, towards = np.empty(n), np.empty(n)
-        cr, cw = cost.target_reg, cost.score_reg
-        for query in range(m):
-            part, c = cost.groups.slices[query], float(cost.query_weights[query])
-            q, s = cost.center[part], scores[part] + offsets[query]
-            value += c * (_pair(divergence, r[part], s) + cr * _pair(divergence, r[part], q))
-            value += 0.5 * c * cw * float(s @ s)
-            slope[part] = c * (_link(divergence, s) - r[part] + cw * s)
-            towards[part] = c * ((1.0 + cr) * divergence._slope(r[part]) - s - cr * q)
+        costs, slope, towards = _without_rewards(cost, r, rows @ w + offsets[groups.query])
+        value = costs + 0.5 * l2 * float(w @ w) - float(reward @ x)
         of_offsets = groups.sums(slope) if cost.offsets else np.zeros(m)
         return value, np.r_[rows.T @ slope + l2 * w, towards, of_offsets, np.zeros(steps)] - reward
 

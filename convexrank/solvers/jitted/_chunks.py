@@ -21,6 +21,7 @@ from convexrank.backend.deadline import check_time, rounds_in_time
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.solvers.jitted.devices import check_room, computing_on, find_device
+from convexrank.solvers.jitted.meshes import first_device, shared
 
 Array = np.ndarray
 
@@ -136,8 +137,12 @@ def judge_of(
     return as_found(rest) if problem.dtype == "float64" else again(both, rest)
 
 
-def place(device: Any, make: Callable[[], Any], x0: Array, dtype: str, needed: int) -> tuple[Any, Any]:
+def place(
+    device: Any, make: Callable[[], Any], x0: Array, dtype: str, needed: int, mesh: Any = None
+) -> tuple[Any, Any]:
     """Put data and start on a device, inside its context: the pytree that ``make`` returns, and the point.
+
+    With a mesh, of which the device is one, all its devices share the rows.
 
     Raises
     ------
@@ -146,6 +151,11 @@ def place(device: Any, make: Callable[[], Any], x0: Array, dtype: str, needed: i
     """
     import jax
 
+    if mesh is not None:
+        check_room(device, -(-needed // mesh.size))
+        both = shared(mesh, make, np.asarray(x0, dtype=dtype))
+        check_time()
+        return both
     check_room(device, needed)
     made = jax.device_put(make(), device)
     check_time()  # moving large data takes seconds, and so does compiling
@@ -158,8 +168,10 @@ def bytes_of(problem: Any) -> int:
     return int(rows) * problem.dimension * width
 
 
-def chosen(device: Any) -> Any:
-    """Return the device that was asked for; JAX's default one where none was."""
+def chosen(device: Any, mesh: Any = None) -> Any:
+    """Return the device that was asked for, one of the mesh, or JAX's default one where none was."""
+    if mesh is not None:
+        return first_device(mesh)
     if device is not None:
         return find_device(device)
     from convexrank.backend.jax_start import with_x64

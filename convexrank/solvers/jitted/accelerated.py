@@ -25,6 +25,7 @@ from convexrank.solvers.jitted._chunks import (
     place,
 )
 from convexrank.solvers.jitted.devices import computing_on
+from convexrank.solvers.jitted.meshes import check_rows_mesh
 
 Array = np.ndarray
 
@@ -79,6 +80,11 @@ class JaxAccelerated:
         Whether to search for the constant; by default only if the problem has no known constant.
     device : str or jax.Device, optional
         Where to run: ``"gpu"``, ``"cpu"``, ``"gpu:1"`` or a device; by default JAX's default device.
+    mesh : jax.sharding.Mesh, optional
+        Devices that share the rows, of one process or of those of ``jax.distributed.initialize``, each of which makes
+        the same call with the same data: ``jax.make_mesh((len(jax.devices()),), ("rows",))``. Each device holds its
+        part of X; gradients are added up over the devices, so that answers differ by rounding of these sums alone.
+        Rows of zeros, which no risk reads, are added where the mesh does not divide them.
 
     Raises
     ------
@@ -104,6 +110,7 @@ class JaxAccelerated:
     chunk: int = 20
     line_search: bool | None = None
     device: Any = None
+    mesh: Any = None
 
     name = "jax-accelerated"
     requires = frozenset({"JaxProximal"})
@@ -113,12 +120,14 @@ class JaxAccelerated:
         check_factors(self)
         keep_checked(self, check_integer, "chunk", minimum=1)
         keep_checked(self, check_flag, "line_search")
+        if self.mesh is not None:
+            check_rows_mesh(self.mesh, self.device)
 
     def init(self, problem: JaxProximal, x0: Array) -> State:
         """Put the data on the device, compile, and start at the nearest feasible point."""
         from convexrank.solvers.jitted.programs import accelerated as programs
 
-        device = chosen(self.device)
+        device = chosen(self.device, self.mesh)
         with computing_on(device):
             (smooth, prox), x = place(
                 device,
@@ -126,6 +135,7 @@ class JaxAccelerated:
                 x0,
                 problem.dtype,
                 bytes_of(problem),
+                self.mesh,
             )
             small = is_small(smooth)
             judge = judge_of(problem, problem.smooth_value_and_gradient, problem.nonsmooth_value)

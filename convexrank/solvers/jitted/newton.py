@@ -23,6 +23,7 @@ from convexrank.solvers.jitted._chunks import (
     place,
 )
 from convexrank.solvers.jitted.devices import computing_on
+from convexrank.solvers.jitted.meshes import check_rows_mesh
 
 Array = np.ndarray
 
@@ -55,6 +56,11 @@ class JaxNewton:
         Number of steps between two looks of the host, fewer near a time limit.
     device : str or jax.Device, optional
         Where to run: ``"gpu"``, ``"cpu"``, ``"gpu:1"`` or a device; by default JAX's default device.
+    mesh : jax.sharding.Mesh, optional
+        Devices that share the rows, of one process or of those of ``jax.distributed.initialize``, each of which makes
+        the same call with the same data: ``jax.make_mesh((len(jax.devices()),), ("rows",))``. Each device holds its
+        part of X; gradients are added up over the devices, so that answers differ by rounding of these sums alone.
+        Rows of zeros, which no risk reads, are added where the mesh does not divide them.
 
     Raises
     ------
@@ -79,6 +85,7 @@ class JaxNewton:
     columns: int = 256
     chunk: int = 3
     device: Any = None
+    mesh: Any = None
 
     name = "jax-newton"
     requires = frozenset({"JaxCurved"})
@@ -87,12 +94,14 @@ class JaxNewton:
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "columns", minimum=0)
         keep_checked(self, check_integer, "chunk", minimum=1)
+        if self.mesh is not None:
+            check_rows_mesh(self.mesh, self.device)
 
     def init(self, problem: JaxCurved, x0: Array) -> State:
         """Put the data on the device, compile, and evaluate at the start."""
         from convexrank.solvers.jitted.programs import newton as programs
 
-        device, needed = chosen(self.device), bytes_of(problem)
+        device, needed = chosen(self.device, self.mesh), bytes_of(problem)
         built = problem.dimension <= self.columns and needed <= _MOST
         with computing_on(device):
             (objective, units), x = place(
@@ -101,6 +110,7 @@ class JaxNewton:
                 x0,
                 problem.dtype,
                 needed,
+                self.mesh,
             )
             small = is_small(objective)
             inner = compiled(programs.start, small)(objective, x)

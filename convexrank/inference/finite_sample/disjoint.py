@@ -1,0 +1,136 @@
+r"""Bounds of U-statistics that follow their variance and hold for every sample size: many systems of disjoint tuples.
+
+A system puts the rows into m disjoint tuples, by an order that does not depend on them. The losses of its tuples are
+independent, with the U-statistic's expectation A. A loss between 0 and 1 is made 0 or 1 by a coin with this chance of
+1, so that the number of losses is binomial, and Clopper and Pearson's bound with error δ/N holds for each of N systems.
+With probability 1 − δ all N hold at once: the sharpest is the bound. It is sharper than that of one system. The numbers
+of losses vary from system to system, the more the less the U-statistic itself varies, and the largest of them gives the
+lower bound. Of normal numbers, with a variance of the U-statistic that is r times that of a system, the half width for
+the best N is :math:`\sqrt{2 r \ln(1/\delta)}` in units of a system's deviation. Chernoff's bound for U-statistics
+(Hoeffding, 1963), which takes the variance of a system, has r = 1 there.
+
+Differences of two rankers are losses of −1, 0 and 1. The capital of constant bets on them (`betting.capital`) has an
+expectation of at most 1 for each system, and so has its mean over the systems, which refutes where it reaches 1/δ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from convexrank.inference.concentration import generator, share_lower
+from convexrank.inference.finite_sample.betting import BETS, mixed
+
+Array = np.ndarray
+
+# Tuples that are visited; the fewest and the most systems.
+_VISITED, _FEWEST, _MOST = 1_000_000, 20, 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Disjoint:
+    """The tuples of a U-statistic, and what they cost.
+
+    Parameters
+    ----------
+    samples : tuple of ndarray, shape (q, n)
+        What is known of the rows of each sample, for instance their labels and scores.
+    taken : int
+        How many rows of each sample a tuple has.
+    loss : callable
+        Takes arrays of shape (q, m), one for each row of a tuple, and returns the losses of the m tuples.
+    most : int
+        No more systems than these.
+    """
+
+    samples: tuple[Array, ...]
+    taken: int
+    loss: Callable[[list[Array]], Array]
+    most: int | None = None
+
+    @property
+    def size(self) -> int:
+        """How many disjoint tuples there are."""
+        return min(sample.shape[1] for sample in self.samples) // self.taken
+
+    def minus(self, other: Disjoint) -> Disjoint:
+        """Return the differences of the losses of two rankers, on the same tuples."""
+        known = self.samples[0].shape[0]
+
+        def difference(rows: list[Array]) -> Array:
+            return self.loss([row[:known] for row in rows]) - other.loss([row[known:] for row in rows])
+
+        both = tuple(np.concatenate(pair) for pair in zip(self.samples, other.samples, strict=True))
+        return Disjoint(both, self.taken, difference, self.most)
+
+    @cached_property
+    def counts(self) -> Array:
+        """How many losses are above 0, and below, in each system, shape (N, 2); fractions are decided by a coin."""
+        # in an order that is not the caller's
+        samples = [sample[:, np.lexsort(sample)] for sample in self.samples]
+        rng = generator(np.concatenate([sample.ravel() for sample in samples]))
+        wanted = min(systems_of(self.size), self.most or _MOST)
+        return np.array([_tossed(self.loss(rows), rng) for rows in self._systems(samples, wanted, rng)])
+
+    def _systems(self, samples: list[Array], wanted: int, rng: np.random.Generator) -> Iterator[list[Array]]:
+        """Draw random orders, and turn the places of a tuple against one another by one row after the other."""
+        size, seen = self.size, 0
+        while seen < wanted:
+            places = [
+                sample.take(order, axis=1)
+                for sample in samples
+                for order in np.array_split(rng.permutation(sample.shape[1]), self.taken)
+            ]
+            around = [np.concatenate([place, place[:, :size]], axis=1) for place in places]
+            for turn in range(min(size, wanted - seen)):
+                starts = (turn * k % place.shape[1] for k, place in enumerate(places))
+                yield [both[:, start : start + size] for both, start in zip(around, starts, strict=True)]
+                seen += 1
+
+
+def systems_of(size: int) -> int:
+    """Return the number of systems of so many tuples."""
+    return min(max(_VISITED // size, _FEWEST), _MOST)
+
+
+def _tossed(losses: Array, rng: np.random.Generator) -> tuple[int, int]:
+    """Return how many losses are above 0 and below, after a coin for each that is no whole number."""
+    chance = np.abs(losses)
+    if ((chance > 0.0) & (chance < 1.0)).any():
+        losses = losses * (rng.random(len(losses)) < chance)
+    return int(np.count_nonzero(losses > 0.0)), int(np.count_nonzero(losses < 0.0))
+
+
+def share_bounds(tuples: Disjoint, alpha: float) -> tuple[float, float]:
+    """Return bounds of the expected loss of a tuple, in [0, 1], each with an error of alpha / 2."""
+    lost, size = tuples.counts[:, 0], tuples.size
+    each = alpha / (2 * len(lost))
+    return float(share_lower(lost.max(), size, each)), 1.0 - float(share_lower(size - lost.min(), size, each))
+
+
+def difference_bounds(tuples: Disjoint, alpha: float) -> tuple[float, float, float]:
+    """Return bounds of the expected loss in [−1, 1], and the p-value of 0, which is outside if that is below alpha."""
+    above, below = tuples.counts.T
+    ends = [_lower(*sides, tuples.size, math.log(2.0 / alpha)) for sides in ((above, below), (below, above))]
+    most = max(_capital(*sides, tuples.size, 0.0) for sides in ((above, below), (below, above)))
+    return ends[0], -ends[1], min(1.0, 2.0 * math.exp(-most))
+
+
+def _capital(above: Array, below: Array, size: int, mean: float) -> float:
+    """Return the logarithm of the capital against an expected loss of at most so much, a mean over bets and systems."""
+    middle = 0.5 * (1.0 + mean)  # of losses that are moved to [0, 1]
+    gains = [np.log1p(BETS * (value / middle - 1.0))[:, None] for value in (1.0, 0.5, 0.0)]
+    logarithms = gains[0] * above + gains[1] * (size - above - below) + gains[2] * below
+    return float(np.logaddexp.reduce(mixed(logarithms))) - math.log(len(above))
+
+
+def _lower(above: Array, below: Array, size: int, target: float) -> float:
+    """Return the largest mean against which the capital reaches the target; it falls in the mean."""
+    low, high = -1.0, float((above - below).mean()) / size
+    while low < (middle := 0.5 * (low + high)) < high:
+        low, high = (middle, high) if _capital(above, below, size, middle) >= target else (low, middle)
+    return low

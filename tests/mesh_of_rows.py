@@ -1,0 +1,66 @@
+"""A process with eight devices: solves on meshes of some of them, printed as JSON for test_meshes.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import jax
+import numpy as np
+
+import convexrank as cr
+from convexrank.solvers.jitted.meshes import shared
+
+COUNTS = (1, 2, 3, 4, 8)
+_X = np.random.default_rng(0).normal(size=(1_001, 6))
+_Y = (_X[:, 0] + np.random.default_rng(1).normal(size=1_001) > 0.5).astype(float)
+PROBLEMS = {
+    "PNormPush": lambda: cr.problems.PNormPush(_X, _Y, p=4.0, l2=0.01),
+    "with l1": lambda: cr.problems.PNormPush(_X, _Y, p=4.0, l2=0.01, l1=0.02),
+    "ConvexRisk": lambda: cr.problems.ConvexRisk(_X, _Y, cost="logistic", l2=0.01),
+    "queries": lambda: cr.problems.ListNet(_X, _Y, qid=np.arange(1_001) // 11, l2=0.1),
+}
+
+
+def mesh_of(count):
+    """The first devices as a mesh."""
+    return jax.sharding.Mesh(np.array(jax.devices()[:count]), ("rows",))
+
+
+def solved(name):
+    """Values, gaps and points of both methods on each mesh, where they fit."""
+    found = {}
+    for method in (cr.solvers.JaxNewton, cr.solvers.JaxAccelerated):
+        problem = PROBLEMS[name]()
+        if method.name not in cr.solvers.available(problem):
+            continue
+        for count in COUNTS:
+            solution = problem.solve(method(mesh=mesh_of(count)), tol=1e-9)
+            found[f"{method.name} {count}"] = [
+                solution.status.name,
+                solution.value,
+                solution.gap,
+                *solution.x,
+            ]
+    return found
+
+
+def layout():
+    """Rows that each device holds, and what is on all of them, of eight."""
+    problem = PROBLEMS["PNormPush"]()
+    with jax.enable_x64(True):
+        (function, units), x = shared(
+            mesh_of(8), lambda: (problem.jax_objective(), problem.units), np.zeros(6)
+        )
+        columns = function.args[1][0]
+        slope = jax.jit(jax.grad(lambda function, x: function(x), argnums=1))(function, x)
+    return {
+        "devices": len({shard.device.id for shard in columns.addressable_shards}),
+        "rows": sorted({shard.data.shape[1] for shard in columns.addressable_shards}),
+        "whole": bool(units.is_fully_replicated and x.is_fully_replicated and slope.is_fully_replicated),
+    }
+
+
+if __name__ == "__main__":
+    asked = sys.argv[1]
+    print(json.dumps(layout() if asked == "layout" else solved(asked)))

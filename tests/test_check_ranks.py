@@ -1,0 +1,62 @@
+"""How wrong is a PageRank vector of another package?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+
+networkx = pytest.importorskip("networkx")
+
+
+def exact(links, alpha=0.85):
+    """PageRank by a dense solve; nodes without links jump anywhere."""
+    n = len(links)
+    out = links.sum(axis=1, keepdims=True)
+    steps = np.where(out > 0, links / np.maximum(out, 1), 1.0 / n)
+    return np.linalg.solve(np.eye(n) - alpha * steps.T, np.full(n, (1 - alpha) / n))
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-12])
+def test_the_bound_holds_and_is_not_far_above_the_error(tol):
+    graph = networkx.gnp_random_graph(60, 0.05, seed=3, directed=True)
+    truth = exact(networkx.to_numpy_array(graph))
+    found = networkx.pagerank(graph, tol=tol, max_iter=500)
+    error = np.abs(np.array([found[node] for node in graph]) - truth).sum()
+    certificate = cr.check_ranks(found, graph)
+    assert error <= certificate.gap
+    assert certificate.gap <= 20.0 * error + 1e-13
+    wrong = dict(found)
+    wrong[0] += 0.01  # a planted error
+    assert cr.check_ranks(wrong, graph).gap >= 0.01 - error
+
+
+def test_vectors_of_igraph_and_rustworkx():
+    graph = networkx.gnp_random_graph(40, 0.1, seed=1, directed=True)
+    edges = list(graph.edges)
+    igraph = pytest.importorskip("igraph", reason="igraph is not installed")
+    vector = igraph.Graph(40, edges, directed=True).pagerank()
+    assert cr.check_ranks(vector, graph).gap < 1e-10
+    rustworkx = pytest.importorskip("rustworkx", reason="rustworkx is not installed")
+    other = rustworkx.PyDiGraph()
+    other.add_nodes_from(range(40))
+    other.add_edges_from_no_data(edges)
+    assert cr.check_ranks(dict(rustworkx.pagerank(other, tol=1e-12)), graph).gap < 1e-8
+
+
+def test_names_and_refusals():
+    graph = networkx.DiGraph([("a", "b"), ("b", "a"), ("c", "a")])
+    ranks = networkx.pagerank(graph, tol=1e-12, max_iter=1000)
+    pandas = pytest.importorskip("pandas")
+    shuffled = pandas.Series(ranks)[["c", "a", "b"]]
+    assert cr.check_ranks(shuffled, graph).gap == cr.check_ranks(ranks, graph).gap < 1e-10
+    assert (
+        cr.check_ranks(networkx.pagerank(graph, alpha=0.5, tol=1e-12, max_iter=1000), graph, 0.5).gap < 1e-10
+    )
+    with pytest.raises(ValueError, match="there is none for 'c'"):
+        cr.check_ranks({"a": 0.5, "b": 0.5}, graph)
+    with pytest.raises(ValueError, match="ranks"):
+        cr.check_ranks([0.5, 0.5], graph)
+    with pytest.raises(ValueError, match="ranks"):
+        cr.check_ranks([np.nan, 0.5, 0.5], graph)

@@ -1,0 +1,69 @@
+"""Rows that the devices of a mesh share: eight of a CPU, in the process that mesh_of_rows.py is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import convexrank as cr
+from tests import mesh_of_rows
+from tests.tolerances import tolerance
+
+ROOT = Path(__file__).parents[1]
+
+
+def answer(asked):
+    """What a process with eight devices prints."""
+    environment = {
+        **os.environ,
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mesh_of_rows", asked],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", ["PNormPush", "with l1", "queries"])
+def test_all_meshes_have_the_same_answer(name):
+    """1, 2, 3, 4 and 8 devices differ by rounding, three of which do not divide the rows; numpy agrees."""
+    found, truth = answer(name), mesh_of_rows.PROBLEMS[name]().solve(tol=1e-9)
+    methods = {key.split()[0] for key in found}
+    assert methods
+    for method in methods:
+        runs = [found[f"{method} {count}"] for count in mesh_of_rows.COUNTS]
+        assert {run[0] for run in runs} == {"CONVERGED"}
+        for run in runs:
+            assert np.allclose(run[3:], runs[0][3:], rtol=0.0, atol=tolerance("ranks"))
+            assert abs(run[1] - truth.value) <= 1e-9 * max(1.0, abs(truth.value)) * 2.0
+
+
+def test_each_device_holds_its_rows():
+    assert answer("layout") == {"devices": 8, "rows": [128], "whole": True}
+
+
+def test_what_is_no_mesh_or_has_no_rows_is_refused():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("rows",))
+    for method in (cr.solvers.JaxNewton, cr.solvers.JaxAccelerated):
+        with pytest.raises(TypeError, match=r"mesh is .*, expected a jax.sharding.Mesh"):
+            method(mesh=4)
+        with pytest.raises(ValueError, match="beside a mesh of 1 devices"):
+            method(mesh=mesh, device="cpu")
+    game = cr.problems.PNormPush([[1.0], [2.0], [0.0]], [1, 1, 0], p=2, l2=0.1).dual()
+    if "jax-accelerated" in cr.solvers.available(game):
+        with pytest.raises(TypeError, match="no rows of linear scores"):
+            game.solve(cr.solvers.JaxAccelerated(mesh=mesh))
