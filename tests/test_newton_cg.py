@@ -12,6 +12,7 @@ import convexrank as cr
 from convexrank.core.score_model import ScoreProducts
 from convexrank.problems._declared import Declared
 from convexrank.solvers import LBFGS, NewtonCG
+from convexrank.solvers.descent import newton_cg
 from convexrank.solvers.descent._scored_systems import System, solved
 from tests.tolerances import tolerance
 
@@ -179,6 +180,74 @@ def test_lbfgs_that_is_slow_hands_over_and_says_so():
     assert found.iterations < plain.iterations
     assert abs(found.value - plain.value) <= found.gap + plain.gap
     assert "handed over" not in problem.changed(l2=0.1).solve("lbfgs").message
+
+
+def test_a_gentler_risk_has_smaller_powers_and_the_same_slope_at_0():
+    problem = cr.problems.PNormPush(X, Y, p=64, l2=1e-3)
+    gentle, p16 = problem.gentler(16.0), problem.changed(p=16)
+    scores = np.random.default_rng(1).normal(size=len(Y))
+    value, slope = gentle.value_and_gradient(scores)
+    wanted, wanted_slope = p16.risk_and_score_gradient(scores)
+    assert value == pytest.approx(wanted, abs=tolerance("summation"))
+    assert np.allclose(slope, wanted_slope, atol=tolerance("summation"))
+    with pytest.raises(TypeError, match="no sum of log-sum-exps"):
+        MADE["ConvexRisk"](X, l2=1e-2).gentler(16.0)
+
+
+def test_a_steep_risk_is_approached_by_a_gentler_one_of_whatever_shape(monkeypatch):
+    """A stage with wrong powers, a planted bug, moves the start and nothing else."""
+    problem = cr.problems.PNormPush(X, Y, p=256, l2=1e-4)
+    staged = problem.solve("newton-cg")
+    with monkeypatch.context() as patched:
+        patched.setattr(newton_cg, "_STEEP", 1e9)
+        plain = problem.solve("newton-cg")
+    assert staged.converged
+    assert staged.iterations < plain.iterations
+    right = Declared.gentler
+    monkeypatch.setattr(Declared, "gentler", lambda self, most: right(self, 0.1 * most))
+    wrong = problem.solve("newton-cg")
+    assert wrong.converged
+    for found in (plain, wrong):
+        assert abs(found.value - staged.value) <= found.gap + staged.gap
+    # from a start of the caller's there is no stage, and the objective falls from the first step on
+    seen = []
+    problem.solve("newton-cg", x0=0.5 * staged.x, callback=lambda state: seen.append(state.value))
+    assert (np.diff(seen) <= tolerance("summation")).all()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_along_a_path_answers_are_those_of_single_solves(name):
+    problem, strengths = MADE[name](X, l2=1.0), np.geomspace(1e-1, 1e-3, 5)
+    found = cr.path(problem, l2=strengths, solver="newton-cg", tol=1e-8)
+    for one, l2 in zip(found, strengths, strict=True):
+        alone = problem.changed(l2=l2).solve("newton-cg")
+        assert one.converged
+        assert abs(one.value - alone.value) <= one.gap + alone.gap + tolerance("summation")
+    assert found.columns_left is None
+
+
+def test_a_path_over_p_and_one_with_another_start_end_at_the_same_answers():
+    problem = cr.problems.PNormPush(X, Y, p=1, l2=1e-3)
+    for one, p in zip(cr.path(problem, p=[1, 8, 64], tol=1e-8), (1, 8, 64), strict=True):
+        alone = problem.changed(p=p).solve()
+        assert one.solver == "newton-cg"
+        assert abs(one.value - alone.value) <= one.gap + alone.gap + tolerance("summation")
+
+
+def test_along_a_path_the_preconditioner_and_the_direction_are_those_of_the_last_answers():
+    problem = cr.problems.PNormPush(X, Y, p=16, l2=1.0)
+    along = NewtonCG().along_path("l2")
+    answers = []
+    for l2 in (1e-3, 1e-4, 1e-5):
+        answers.append(problem.changed(l2=l2).solve(along, x0=answers[-1].x if answers else None, tol=1e-8))
+    (_, before), (last, now) = along._ended
+    assert last == 1e-5
+    assert np.array_equal(now.x, answers[-1].x)
+    assert np.array_equal(before.x, answers[-2].x)
+    assert np.allclose(along._ahead(1e-6), 2.0 * now.x - before.x)
+    assert along._ahead(1e-4) is None
+    assert now.scaling.heavy
+    assert along.init(problem.changed(l2=1e-6), now.x).memory.scaling is now.scaling
 
 
 def test_limits_callbacks_and_starts_are_those_of_the_loop():

@@ -205,7 +205,7 @@ def test_a_method_says_where_the_next_value_starts():
     class Remembers(cr.solvers.WorkingSets):
         name = "remembers"
 
-        def along_path(self):
+        def along_path(self, parameter):
             return self
 
         @property

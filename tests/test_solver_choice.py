@@ -124,12 +124,23 @@ def test_the_answer_after_a_sample_is_that_of_newton(small_samples, name, weight
 def test_samples_are_the_same_each_time_and_hold_both_classes(small_samples):
     X, y = tall(20_000, 8)
     y[:] = 0
-    y[[5, 77]] = 1
+    y[5:85:5] = 1
     problem = cr.problems.PNormPush(X, y, p=4, l2=1e-2)
     one, again = problem.sample(), problem.sample()
     assert np.array_equal(one.X, again.X)
-    assert len(one.positives) == 2
+    assert len(one.positives) > 1
     assert problem.solve(LBFGS()).converged
+
+
+def test_beside_a_class_of_few_rows_no_sample_is_drawn(small_samples):
+    X, y = tall(20_000, 8)
+    y[:] = 0
+    y[5:80:5] = 1  # one less than twice the columns
+    problem = cr.problems.PNormPush(X, y, p=4, l2=1e-2)
+    assert problem.sample() is None
+    found, newton = problem.solve(LBFGS()), problem.solve("newton")
+    assert found.converged
+    assert abs(found.value - newton.value) <= found.gap + newton.gap
 
 
 def test_a_start_of_the_callers_is_kept(small_samples):

@@ -299,7 +299,7 @@ def path(
         with warnings.catch_warnings():
             # the status of each point is in the path
             warnings.simplefilter("ignore", ConvergenceWarning)
-            method = carried.along(problem, solver) if name in _STRENGTHS else solver
+            method = carried.along(problem, solver, name)
             solution = problem.solve(method, tol=tol, max_iter=max_iter, x0=start)
         carried.count(problem, method)
         if solution.status in _ENDS:
@@ -316,20 +316,31 @@ def path(
     if not solutions:
         raise ValueError(f"the path has no point: already at {stopped}.")
     found = np.array(watched) if metric is not None else None
-    left = np.array(carried.left[: len(solutions)]) if carried.solver is not None else None
+    left = np.array(carried.left[: len(solutions)]) if isinstance(carried.solver, Screening) else None
     return Path(name, values[: len(solutions)], tuple(solutions), found, stopped, left)
 
 
 @runtime_checkable
 class Carrying(Protocol):
-    """A method that remembers the problem before, where problems differ in l1 or l2 alone."""
+    """A method that remembers the problem before, where problems differ in one parameter alone."""
 
-    def along_path(self) -> Any:
-        """Return a solver for such problems, one after the other.
+    name: str
 
-        Its ``columns_left`` has, for each, the least number of columns that were looked at; its
-        ``next_start(solution)`` says where the next solve starts.
+    def along_path(self, parameter: str) -> Any:
+        """Return a solver for such problems, one after the other; None where the parameter leaves nothing to remember.
+
+        Its ``next_start(solution)`` says where the next solve starts.
         """
+        ...
+
+
+@runtime_checkable
+class Screening(Protocol):
+    """A method along a path that does not look at all columns."""
+
+    @property
+    def columns_left(self) -> list[int]:
+        """For each problem the least number of columns that were looked at."""
         ...
 
 
@@ -340,13 +351,13 @@ class _Carried:
         self.solver: Any = None
         self.left: list[int] = []
 
-    def along(self, problem: Any, solver: Any) -> Any:
+    def along(self, problem: Any, solver: Any, parameter: str) -> Any:
         """Return what solves the next value."""
         made = resolve(problem, solver)
         if not isinstance(made, Carrying):
             return solver
-        self.solver = self.solver or made.along_path()
-        return self.solver
+        self.solver = self.solver or made.along_path(parameter)
+        return solver if self.solver is None or self.solver.name != made.name else self.solver
 
     def next_start(self, solution: Solution) -> Array:
         """Return where the next solve starts."""
@@ -354,8 +365,8 @@ class _Carried:
 
     def count(self, problem: Any, method: Any) -> None:
         """Note how many columns screening left at the value that was just solved."""
-        following = self.solver if method is self.solver else None
-        self.left.append(problem.dimension if following is None else following.columns_left[-1])
+        screens = method is self.solver and isinstance(method, Screening)
+        self.left.append(method.columns_left[-1] if screens else problem.dimension)
 
 
 def _measured(metric: Callable[..., float], y: Any, scores: Array, qid: Any = None) -> float:

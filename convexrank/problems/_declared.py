@@ -167,6 +167,12 @@ class Declared(LinearScores):
         model = self.score_model(scores)
         return ScoreProducts.of(model)
 
+    def gentler(self, most: float) -> LogSumExps:
+        """Return the log-sum-exps of the risk with powers up to ``most``."""
+        if self.log_sum_exps is None:
+            raise TypeError(f"the risk of {type(self).__name__} is no sum of log-sum-exps.")
+        return self.log_sum_exps.no_steeper_than(most)
+
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), or a sum over pairs for each column."""
         if isinstance(self.X, Chunks):

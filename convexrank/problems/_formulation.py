@@ -197,11 +197,16 @@ class Formulation(Declared):
         if self._queries is not None:
             return sample_of(self) if isinstance(self.X, Chunks) else None
         wanted = self._start_rows
-        return self._drawn(wanted) if wanted else None
+        # few rows are easily separated from a sample of the others, whose minimiser is far from that of all then
+        return self._drawn(wanted) if wanted and min(map(len, self._classes)) >= 2 * self.dimension else None
+
+    @property
+    def _classes(self) -> list[Array]:
+        counted = True if self.sample_weight is None else self.sample_weight > 0
+        return [np.flatnonzero(self._positives & counted), np.flatnonzero(~self._positives & counted)]
 
     def _drawn(self, wanted: int) -> Self:
-        counted = True if self.sample_weight is None else self.sample_weight > 0
-        classes = [np.flatnonzero(self._positives & counted), np.flatnonzero(~self._positives & counted)]
+        classes = self._classes
         parts = drawn_rows(classes, wanted)
         some = np.concatenate([rows for rows, _ in parts])
         counts = np.concatenate([np.full(len(rows), each) for rows, each in parts])

@@ -73,6 +73,19 @@ class LogSumExps:
         """The largest power."""
         return max(abs(term.sign_times_power) for term in self.terms)
 
+    def no_steeper_than(self, most: float) -> LogSumExps:
+        """Return log-sum-exps whose powers are at most this large, and whose gradients have the same sizes."""
+
+        def gentler(term: LogSumExpTerm) -> LogSumExpTerm:
+            share = max(abs(term.sign_times_power) / most, 1.0)
+            return replace(
+                term,
+                sign_times_power=term.sign_times_power / share,
+                outer_coefficient=term.outer_coefficient * share,
+            )
+
+        return LogSumExps(tuple(map(gentler, self.terms)), self.rows)
+
     def value_and_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores. O(n)."""
         value, parts = risk_and_shares(self.terms, scores)

@@ -3,70 +3,38 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
-from convexrank.backend.gram import row_lengths, times, transposed_times
-from convexrank.core.capabilities import Smooth
+from convexrank.backend.gram import row_lengths
 from convexrank.core.loop import State
-from convexrank.core.score_model import ScoreProducts
+from convexrank.core.results import Solution
 from convexrank.data import check_integer, check_positive, keep_checked
+from convexrank.solvers.descent._scored_points import (
+    Here,
+    HessianProducts,
+    Scaling,
+    at,
+    reported,
+    searched,
+    staged,
+)
 from convexrank.solvers.descent._scored_systems import Solved, System, solved
 
 Array = np.ndarray
 
 # After a system that took more products the heaviest rows are in the preconditioner; at the next the other is tried.
 _LONG = 15
+# Of a log-sum-exp with larger factors one with this factor is solved first, then one with so many times the factor:
+# near 0 the quadratic model of a steep one holds for short steps only.
+_STEEP, _STEEPER = 16.0, 4.0
 # Rows are left out after a system that took more products: taking them out costs a few.
 _MANY = 4
 # Products that one system may take.
 _MOST = 2_000
 # Columns whose units differ by a larger factor are scaled by the diagonal from the beginning.
 _ALIKE = 64.0
-# A step is searched until its slope is this share of that at the start; decreases below the second share are rounding.
-_FLAT, _HIDDEN = 0.3, 1e-13
-_SUFFICIENT = 1e-4
-_EVALUATIONS = 40
-
-
-@runtime_checkable
-class HessianProducts(Smooth, Protocol):
-    """A risk of scores Xw, with products of its Hessian in the scores, and l2."""
-
-    @property
-    def X(self) -> Any:
-        """The features, shape (n, d)."""
-        ...
-
-    @property
-    def l2(self) -> float:
-        """Strength of the quadratic penalty."""
-        ...
-
-    @property
-    def row_lengths(self) -> Array:
-        """Euclidean lengths of the rows of X, shape (n,)."""
-        ...
-
-    @property
-    def pairwise_curvature(self) -> bool:
-        """Whether a product with the Hessian runs over all pairs."""
-        ...
-
-    def scores(self, w: Array) -> Array:
-        """Return the scores Xw."""
-        ...
-
-    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores."""
-        ...
-
-    def score_products(self, scores: Array) -> ScoreProducts:
-        """Return the risk to second order in the scores."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -83,6 +51,10 @@ class NewtonCG:
     Where a system takes many products, the rows with most curvature become a preconditioner, by the identity of
     Woodbury, beside a multiple of the identity or the diagonal of the other rows; the better of the two is found by
     trial.
+
+    From 0, a sum of log-sum-exps with factors of scores above 32 is approached by one with factors of 16, solved
+    roughly. Along a path each solve begins with the preconditioner of the last one, and in l2 where the last two
+    answers lead.
 
     Parameters
     ----------
@@ -121,24 +93,33 @@ class NewtonCG:
         """Evaluate at the start."""
         units = problem.units
         if units.max(initial=0.0) > _ALIKE * units.min(initial=math.inf):
-            scaling = _Scaling(units, row_lengths(problem.X, units), diagonal=True)
+            scaling = Scaling(units, row_lengths(problem.X, units), diagonal=True)
         else:
-            scaling = _Scaling(None, problem.row_lengths)
-        return _reported(problem, _at(problem, np.array(x0, dtype=np.float64), scaling))
+            scaling = Scaling(None, problem.row_lengths)
+        here = at(problem, np.array(x0, dtype=np.float64), scaling)
+        return reported(problem, here if x0.any() else staged(problem, here, _STEEP))
+
+    def along_path(self, parameter: str) -> _AlongPath:
+        """Return a solver for problems that differ in one parameter, one after the other, which remembers the last."""
+        return _AlongPath(self.forcing, self.heavy)
 
     def step(self, problem: HessianProducts, state: State) -> State:
         """Solve a system roughly, and search along its direction."""
-        here: _Memory = state.memory
+        here: Here = state.memory
+        if here.stage is not None and here.is_rough(problem.l2):
+            here = staged(problem, here, _STEEPER * here.stage.most)
         weights = here.found.diagonal * here.scaling.lengths**2
         system = System(problem.X, weights, here.scaling.units, problem.l2, here.found)
         found, scaling = self._solved(system, here)
         for direction in (found.direction, -here.gradient * problem.units**2):
-            there = _searched(problem, here, direction, scaling)
+            there = searched(problem, here, direction, scaling)
             if there is not None:
-                return _reported(problem, there)
+                return reported(problem, there)
+        if here.stage is not None:
+            return reported(problem, staged(problem, here, _STEEPER * here.stage.most))
         return replace(state, stalled=True)
 
-    def _solved(self, system: System, here: _Memory) -> tuple[Solved, _Scaling]:
+    def _solved(self, system: System, here: Here) -> tuple[Solved, Scaling]:
         """Solve a system; a long one twice, which shows which preconditioner is better."""
         scaling, right = here.scaling, -here.gradient
         product = system.product(scaling.last > _MANY)
@@ -160,83 +141,41 @@ class NewtonCG:
         return found, after._replace(settled=True)
 
 
-class _Scaling(NamedTuple):
-    """Which preconditioner systems have."""
-
-    units: Array | None  # where columns have very different sizes
-    lengths: Array  # of rows, in these units
-    diagonal: bool = False
-    heavy: bool = False
-    settled: bool = False
-    last: int = 0  # products of the last system
-
-
 @dataclass(frozen=True)
-class _Memory:
-    """A point, and there the objective to second order."""
+class _AlongPath(NewtonCG):
+    """Newton's method that begins with the preconditioner of the problem before, where the last two problems lead."""
 
-    x: Array
-    scores: Array
-    value: float
-    gradient: Array
-    found: ScoreProducts
-    scaling: _Scaling
+    _ended: list[tuple[float, Here]] = field(default_factory=list, repr=False, compare=False)
 
+    def init(self, problem: HessianProducts, x0: Array) -> State:
+        """Evaluate at the start, and at the point that the answers before promise; the lower one is taken."""
+        if not self._ended or len(self._ended[-1][1].scores) != problem.X.shape[0]:
+            return self._noted(problem, super().init(problem, x0))
+        scaling = self._ended[-1][1].scaling
+        here = at(problem, np.array(x0, dtype=np.float64), scaling)
+        ahead = self._ahead(problem.l2)
+        there = here if ahead is None else at(problem, ahead, scaling)
+        return self._noted(problem, reported(problem, there if there.value < here.value else here))
 
-def _at(problem: HessianProducts, x: Array, scaling: _Scaling) -> _Memory:
-    scores, l2 = np.asarray(problem.scores(x), dtype=np.float64), problem.l2
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # far away a steep risk is infinite
-        found = problem.score_products(scores)
-        gradient = np.asarray(transposed_times(problem.X, found.gradient), dtype=np.float64) + l2 * x
-    return _Memory(x, scores, found.value + 0.5 * l2 * float(x @ x), gradient, found, scaling)
+    def step(self, problem: HessianProducts, state: State) -> State:
+        """Take a step, and remember where it led."""
+        found = super().step(problem, state)
+        self._ended[-1] = problem.l2, found.memory
+        return found
 
+    def next_start(self, solution: Solution) -> Array:
+        """Return the last answer."""
+        return solution.x
 
-def _reported(problem: HessianProducts, here: _Memory) -> State:
-    return State(here.x, here.value, problem.gap_estimate(here.x, here.value, here.gradient), here)
+    def _noted(self, problem: HessianProducts, state: State) -> State:
+        self._ended[:] = [*self._ended[-1:], (problem.l2, state.memory)]
+        return state
 
-
-def _searched(problem: HessianProducts, here: _Memory, direction: Array, scaling: _Scaling) -> _Memory | None:
-    """Go along a direction to where the objective is about least; None where it does not fall."""
-    slope, hidden = float(here.gradient @ direction), _HIDDEN * max(1.0, abs(here.value))
-    if not -math.inf < slope < 0.0:
-        return None
-    length = 1.0 if -slope <= hidden else _least(problem, here, direction, slope, hidden)
-    if length is None:
-        return None
-    there = _at(problem, here.x + length * direction, scaling)
-    if -slope <= hidden:  # values cannot tell
-        shorter = np.linalg.norm(problem.units * there.gradient) < 0.9 * np.linalg.norm(
-            problem.units * here.gradient
-        )
-        return there if shorter else None
-    return there if there.value <= here.value + hidden else None
-
-
-def _least(
-    problem: HessianProducts, here: _Memory, direction: Array, slope: float, hidden: float
-) -> float | None:
-    """Find a step length that lowers the value enough, with a small slope: secants between brackets, in the scores."""
-    along, l2 = np.asarray(times(problem.X, direction), dtype=np.float64), problem.l2
-    linear, square = l2 * float(here.x @ direction), l2 * float(direction @ direction)
-    low, high, at_low, at_high, length = 0.0, math.inf, slope, math.inf, 1.0
-    for _ in range(_EVALUATIONS):
-        check_time()
-        with np.errstate(over="ignore", invalid="ignore"):
-            risk, pull = problem.risk_and_score_gradient(here.scores + length * along)
-            rise = float(pull @ along) + linear + length * square
-        above = risk - here.found.value + length * (linear + 0.5 * length * square)
-        falls = above <= _SUFFICIENT * length * slope + hidden
-        if falls and abs(rise) <= _FLAT * -slope:
-            return length
-        if falls and rise < 0.0:
-            low, at_low = length, rise
-        else:
-            high, at_high = length, rise if falls else math.inf
-        if math.isinf(high):
-            length *= 2.0
-        elif math.isfinite(at_high) and at_high > 0.0:
-            secant = low - at_low * (high - low) / (at_high - at_low)
-            length = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
-        else:
-            length = 0.5 * (low + high)
-    return low if low > 0.0 else None
+    def _ahead(self, l2: float) -> Array | None:
+        """Go on as far as between the last two answers, in the logarithm of l2."""
+        if len(self._ended) < 2:
+            return None
+        (before, start), (now, end) = self._ended
+        if not before > now > l2 > 0.0:
+            return None
+        return end.x + math.log(l2 / now) / math.log(now / before) * (end.x - start.x)

@@ -141,9 +141,9 @@ class WorkingSets:
         # what was left out may be what is missing
         return replace(state, stalled=True) if state.complete is None else state.complete()
 
-    def along_path(self) -> WorkingSets:
+    def along_path(self, parameter: str) -> _AlongPath | None:
         """Return a solver for problems that differ in l1 or l2 alone, one after the other, which remembers the last."""
-        return _AlongPath(self.first, self.models, self.sweeps)
+        return _AlongPath(self.first, self.models, self.sweeps) if parameter in ("l1", "l2") else None
 
     def _in_dual(self, problem: Columnwise, memory: _Memory) -> _Memory:
         """The minimum of the dual the first time, then one step a time; no point where that is no better."""
