@@ -15,7 +15,9 @@ from pathlib import Path
 from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
+from devices import devices
 from extremes import extremes
+from gpu import gpu
 from graphs import graphs
 from growth import growth
 from instances import data_name
@@ -55,6 +57,8 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "trees": trees,
     "sizes": sizes,
     "growth": growth,
+    "gpu": gpu,
+    "devices": devices,
     "scale": scale,
     "pairs": pairs,
     "projections": projections,
