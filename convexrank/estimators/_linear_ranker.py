@@ -226,7 +226,7 @@ class SolvedRanker(LinearRanker):
 
     @property
     def feature_importances_(self) -> Array:
-        """How much each feature moves the scores, shape (n_features_in_,).
+        """How much each feature moves the scores, shape (n_features,).
 
         The standard deviation, over the rows of fit, of what it adds; with products, over its pairs as well.
         """
