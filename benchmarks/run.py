@@ -16,6 +16,7 @@ from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
 from extremes import extremes
+from gpu import gpu
 from graphs import graphs
 from growth import growth
 from instances import data_name
@@ -60,6 +61,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "scale": scale,
     "pairs": pairs,
     "projections": projections,
+    "gpu": gpu,
     "learned": learned_divergence,
     "graphs": graphs,
     "many_ranks": many_ranks,

@@ -66,7 +66,9 @@ _OBJECTS = {
     "Witness": "convexrank.core.results",
     "Path": "convexrank.core.paths",
     "leave_one_out": "convexrank.bounds.leave_one_out",
+    "Solutions": "convexrank.core.many",
     "path": "convexrank.core.paths",
+    "solve_many": "convexrank.core.many",
     "perturbation_bound": "convexrank.bounds.perturbation",
     "antitrust_rank": "convexrank.estimators.graph_ranks",
     "check_ranks": "convexrank.estimators.graph_ranks",
@@ -111,6 +113,7 @@ if TYPE_CHECKING:
     from convexrank.bounds.leave_one_out import leave_one_out
     from convexrank.bounds.perturbation import perturbation_bound
     from convexrank.commands.versions import show_versions
+    from convexrank.core.many import Solutions, solve_many
     from convexrank.core.paths import Path, path
     from convexrank.core.problem import Problem
     from convexrank.core.results import CertificateError, ConvergenceWarning, Solution, Status

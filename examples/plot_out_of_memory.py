@@ -3,7 +3,7 @@ A push from Parquet files
 =========================
 
 Rows that fit no memory are read in pieces, one pass for each evaluation. Here they are few, so that the same rows can
-be fitted in memory, too; :doc:`/out_of_memory` explains what happens.
+be fitted in memory, too; :doc:`/large_data` explains what happens.
 """
 
 # %%

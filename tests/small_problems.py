@@ -630,6 +630,40 @@ class Saddle(Small):
         return _SaddleDual()
 
 
+class JaxSaddle(Saddle):
+    """The same in JAX."""
+
+    default_solver = "jax-no-regret-play"
+
+    def jax_game(self):
+        from jax.tree_util import Partial
+
+        from convexrank.solvers.jitted.programs.game import Game
+
+        K, a = self.K, self.a
+        return Game(
+            Partial(jax_heights, K, a), Partial(jax_reply), Partial(jax_response, K), Partial(jax_loss, K, a)
+        )
+
+
+def jax_heights(k, a, s):
+    return a + k.T @ s
+
+
+def jax_reply(z):
+    return z, 0.5 * (z @ z)
+
+
+def jax_response(k, w):
+    moved = k @ w
+    return -moved / ((moved @ moved) ** 0.5 + 1e-300)
+
+
+def jax_loss(k, a, w):
+    moved = k @ w
+    return (moved @ moved) ** 0.5 - a @ w
+
+
 class _SaddleDual(Small):
     capabilities = frozenset({"Proximal"})
 
@@ -745,6 +779,7 @@ SMALL = {
         Multimodal,
         Flows,
         Saddle,
+        JaxSaddle,
         HasPrimal,
         Constrained,
     )

@@ -27,6 +27,7 @@ SLOW = {
     "jaxopt-lbfgs": 100,
     "no-regret-play": 100,
     "jax-newton": 50,
+    "jax-no-regret-play": 20,
     "jax-accelerated": 50,
 }
 SEEDS = range(3)

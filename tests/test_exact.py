@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank import atoms, prices
 from convexrank.core import cvxpy_model
 from convexrank.core.loop import scale_of
 from tests.tolerances import tolerance
@@ -126,3 +128,22 @@ def test_without_uno_what_needs_it_names_the_extra(monkeypatch):
     report = cr.verify(problem)
     assert not report.ok
     assert "convexrank[nonlinear]" in report.skipped[0]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_a_price_of_one_s_own_is_evaluated_without_a_solve(loss: str) -> None:
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(12, 2)), np.arange(12) % 3 == 0
+    price = prices.Custom(lambda r: atoms.power(r, 2) * (1 + r))
+    problem = cr.problems.Push(X, y.astype(int), loss=loss, price=price, l2=0.1)
+    model, w = problem.to_cvxpy(), rng.normal(size=2)
+    assert model.nonlinear
+    assert model.lifted
+    assert not model.auxiliary
+    found = model.value_at(w)
+    solved = replace(model, lifted=()).value_at(
+        w
+    )  # the least value over what was lifted, by the nonlinear solver
+    assert found == pytest.approx(solved, rel=tolerance("conic value"))
+    by_loops = problem.definition(X @ w) + 0.05 * float(w @ w)
+    assert found == pytest.approx(by_loops, rel=tolerance("conic value"))

@@ -307,3 +307,22 @@ def test_seeds_are_distributions():
     ):
         with pytest.raises(ValueError, match=words):
             graph.seeds(nodes)
+
+
+@given(edge_lists(), st.booleans())
+def test_a_reordered_graph_is_the_same_one(drawn, named):
+    source, target, weight, n = drawn
+    names = [f"page {i}" for i in range(n)] if named else None
+    graph = cr.Graph.from_edges(source, target, weight, n, names=names)
+    held, order = graph.reordered()
+    check(held, dense(source, target, weight, n)[np.ix_(order, order)])
+    assert (np.diff(held.out_weight) <= 0.0).all()
+    known = names or range(n)
+    assert held.names == tuple(known[node] for node in order)
+    seed = known[n // 2]
+    problem = cr.problems.PageRank(held, personalization=[seed])
+    x = np.empty(n)
+    x[order] = problem.solve(tol=1e-12).x
+    truth = cr.problems.PageRank(graph, personalization=[seed]).reference()
+    assert np.abs(x - truth).sum() <= 2e-12
+    assert held.named(x[order]) == graph.named(x)

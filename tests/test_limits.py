@@ -15,6 +15,7 @@ from convexrank.backend import deadline
 from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, rounds_in_time, time_left
 from convexrank.core.loop import State
 from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets
+from convexrank.solvers.descent import jaxopt_lbfgs
 
 CALL = 0.1  # seconds of a slow oracle
 
@@ -228,3 +229,21 @@ def test_the_exact_solver_keeps_its_time_while_evidence_is_looked_for(monkeypatc
     solution = solved(problem, "exact", time_limit=2.0)
     assert solution.status is cr.Status.TIME_LIMIT
     assert np.allclose(solution.x, answer, rtol=0, atol=1e-6)
+
+
+class Never:
+    """An array on which the device computes for ever."""
+
+    def is_ready(self):
+        return False
+
+
+def test_a_chunk_on_the_device_is_not_waited_for(monkeypatch):
+    """A compiled program does not look at the clock: whoever waits for it does."""
+    problem = cr.problems.PNormPush(*DATA, p=4, l2=1e-3)
+    monkeypatch.setattr(jaxopt_lbfgs, "_programs", lambda *_: (lambda *_: [Never()], None))
+    start = time.perf_counter()
+    solution = solved(problem, "jaxopt-lbfgs", time_limit=0.3)
+    assert solution.status is cr.Status.TIME_LIMIT
+    assert time.perf_counter() - start < 10.0
+    assert np.isfinite(solution.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +95,15 @@ def test_import_is_light():
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_what_the_fuzzer_found():
+    """A flag without pairs, a share as an exact fraction, and names of measures in a list."""
+    y, s = [1, 0, 1, 0, 0], [5.0, 4.0, 3.0, 2.0, 1.0]
+    with pytest.raises(TypeError, match=r"antisymmetric is nan, expected True or False"):
+        metrics.ranking_risk(y, s, antisymmetric=math.nan)
+    share = 0.2  # a little above 1/5 as a binary number: two rows by that, one by what it prints as
+    for same in (share, Fraction(share), np.longdouble(share)):
+        assert metrics.recall_at(y, s, same) == 0.5
+    with pytest.raises(ValueError, match=r"measures: the name of a measure is 'a'"):
+        metrics.table({"mine": s}, y, [0, 0, 1, 1, 1], measures=["a"])

@@ -294,3 +294,8 @@ def test_bad_arguments_of_the_m_ary_risk(arguments, words):
 def test_too_many_tuples_are_refused():
     with pytest.raises(ValueError, match="pass rounds=100"):
         metrics.m_ary_risk(np.arange(1000.0), np.arange(1000.0))
+
+
+def test_a_kernel_whose_products_overflow_is_refused():
+    with pytest.raises(ValueError, match=r"K has entries of up to 1e\+200, whose products overflow"):
+        cr.features.pair_kernel([[1e200, 1.0], [1.0, 1e200]], [[0, 1], [1, 0]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after
+from convexrank.core import separability
 from convexrank.core.results import Status
 from convexrank.core.separability import find_separation
 from tests.tolerances import tolerance
@@ -231,3 +234,47 @@ def test_thresholds_with_an_interval_of_one_class(seed):
     found = find_separation(*bipartite(X[y], X[~y]))
     assert found.kind == "quasi"
     check_direction(found, X[y], X[~y])
+
+
+def test_the_linear_program_keeps_the_deadline():
+    """All labels differ, so that there are as many thresholds: seconds without a deadline."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 10))
+    problem = cr.problems.ConvexRisk(X, X @ rng.normal(size=10) + rng.normal(size=6000), "logistic")
+    system = problem.ordering()
+    with pytest.raises(OutOfTimeError), ending_after(0.05):
+        find_separation(*system)
+    start = time.perf_counter()
+    with pytest.raises(OutOfTimeError), ending_after(0.0):
+        find_separation(*system)
+    assert time.perf_counter() - start < 5.0
+
+
+def test_many_thresholds_are_decided_as_few(monkeypatch):
+    """Interior points and the simplex method give the same answers."""
+    rng = np.random.default_rng(1)
+    for overlap, kind in ((0.0, "strict"), (1.0, "none")):
+        X = rng.normal(size=(150, 3))
+        y = X @ [1.0, -2.0, 0.5] + overlap * rng.normal(size=150)
+        system = cr.problems.ConvexRisk(X, y, "logistic").ordering()
+        found = [find_separation(*system).kind]
+        monkeypatch.setattr(separability, "_MANY_THRESHOLDS", 10)
+        assert [*found, find_separation(*system).kind] == [kind, kind]
+        monkeypatch.undo()
+
+
+def test_a_solve_says_what_it_had_no_time_to_decide(monkeypatch):
+    """Where the point hints at a missing minimiser and the linear program does not end, the message says so."""
+    problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4)
+
+    def endless():
+        while True:
+            check_time()
+
+    monkeypatch.setattr(type(problem), "may_lack_minimiser", lambda *_: True)
+    monkeypatch.setattr(type(problem), "prove_nonexistence", lambda _: endless())
+    start = time.perf_counter()
+    solution = problem.solve(time_limit=0.5)
+    assert solution.status is Status.CONVERGED
+    assert "whether a minimiser exists was not decided" in solution.message
+    assert time.perf_counter() - start < 10.0

@@ -428,3 +428,12 @@ def test_the_command_takes_as_many_instances_as_the_function(capsys):
         main(["verify", "--help"])
     default = signature(cr.verify).parameters["instances"].default
     assert f"number for each problem (default: {default})" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_progress_bar_says_what_is_computed(capfd: pytest.CaptureFixture[str]) -> None:
+    report = cr.verify(
+        cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=2, l2=0.1), progress=True
+    )
+    shown = capfd.readouterr().err
+    assert report.ok
+    assert all(stage in shown for stage in ("oracles", "the exact point", "the definition"))

@@ -5,7 +5,7 @@ that only one method or one family of methods needs is in the file of that metho
 ``Coordinates`` with ``boosting``, ``Smoothable`` and ``Mergeable`` with ``continuation``, ``FiniteSum`` with
 ``stochastic-gradient``,
 ``Lipschitz`` with ``accelerated``, ``JaxObjective`` with ``jaxopt-lbfgs``, ``JaxCurved`` with ``jax-newton``,
-``JaxProximal`` with ``jax-accelerated``,
+``JaxProximal`` with ``jax-accelerated``, ``JaxSaddle`` with ``jax-no-regret-play``,
 ``HessianProducts`` with ``newton-cg``,
 ``Multimodal`` with ``multi-start``, ``Constrained`` with ``multiplier-search``, ``Flows`` with ``interior-point``,
 ``Saddle``, ``AffineFixedPoint``, ``SplitFeasibility`` and ``SingleIndex`` with their families.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.core.elementwise_checks import Limits
 from convexrank.core.results import Witness
 from convexrank.regularizers import Penalty
 
@@ -118,6 +119,9 @@ class CvxpyModel:
     evidence : callable, optional
         A function that returns, after :meth:`solve`, evidence for a certificate from the multipliers of the
         constraints.
+    lifted : sequence of (cvxpy.Variable, cvxpy.Expression)
+        Auxiliary variables that must be at least an expression and nothing else, each after those in its expression,
+        where the objective does not decrease in any of them: at a point each is its expression.
 
     Examples
     --------
@@ -133,6 +137,7 @@ class CvxpyModel:
     variables: dict[str, Any]
     nonlinear: bool = False
     evidence: Callable[[], Witness] | None = None
+    lifted: Sequence[tuple[Any, Any]] = ()
     _starts: dict[Any, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -142,7 +147,7 @@ class CvxpyModel:
     @property
     def auxiliary(self) -> bool:
         """Whether the problem has variables besides the solution, so that a value at a point is a small solve."""
-        return len(self.problem.variables()) > 1
+        return len(self.problem.variables()) > 1 + len(self.lifted)
 
     @property
     def convex(self) -> bool:
@@ -170,13 +175,15 @@ class CvxpyModel:
     def value_at(self, w: Any) -> float:
         """Return the objective with the solution set to w, minimised over auxiliary variables if there are any.
 
-        Constraints on w alone are ignored. With auxiliary variables the accuracy is that of Clarabel: about 1e-11 of
-        the size of the terms, 1e-8 at degenerate points; NaN when it fails. A nonlinear model is solved by Uno, to
-        about 1e-12.
+        Constraints on w alone are ignored. With auxiliary variables, other than those of ``lifted``, the accuracy is
+        that of Clarabel: about 1e-11 of the size of the terms, 1e-8 at degenerate points; NaN when it fails. A
+        nonlinear model is solved by Uno, to about 1e-12.
         """
         solution = next(iter(self.variables.values()))
         solution.value = np.asarray(w, dtype=np.float64).reshape(solution.shape)
         if not self.auxiliary:
+            for variable, least in self.lifted:
+                variable.value = least.value
             return float(self.problem.objective.value)
         import cvxpy as cp
 
@@ -269,4 +276,6 @@ def model_of_scores(
     tied = [scores == X @ w] if apart else []
     make = nonlinear_problem if nonlinear else cp.Problem
     model = make(cp.Minimize(value + term), [*tied, *constraints, *limits])
-    return CvxpyModel(model, {"w": w, "scores": scores} if apart else {"w": w}, nonlinear)
+    variables = {"w": w, "scores": scores} if apart else {"w": w}
+    lifted = constraints.lifted if isinstance(constraints, Limits) else []
+    return CvxpyModel(model, variables, nonlinear, lifted=tuple(lifted))

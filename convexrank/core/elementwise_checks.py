@@ -107,8 +107,22 @@ def _is_convex(function: Function, argument: Any) -> bool:
     return bool(getattr(found, "is_convex", lambda: False)()) and found.shape == argument.shape
 
 
-def stated(function: Function, argument: Any, form: str, start: Any) -> tuple[Any, list[Any]]:
-    """State a non-decreasing convex function of a convex argument for cvxpy, elementwise: cost and constraints.
+class Limits(list[Any]):
+    """Constraints of a model, and the variables that some of them lift.
+
+    Attributes
+    ----------
+    lifted : list of (cvxpy.Variable, cvxpy.Expression)
+        Each variable has to be at least its expression, and nothing in the model decreases as it rises.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lifted: list[tuple[Any, Any]] = []
+
+
+def stated(function: Function, argument: Any, form: str, start: Any, limits: Limits) -> Any:
+    """State a non-decreasing convex function of a convex argument for cvxpy, elementwise: the cost.
 
     Parameters
     ----------
@@ -120,16 +134,20 @@ def stated(function: Function, argument: Any, form: str, start: Any) -> tuple[An
         What :func:`model_form` found.
     start : float or ndarray, shape (n,)
         A value of the argument, where a nonlinear solver may begin; negative only if the argument may be.
+    limits : Limits
+        Takes the constraints, and the variable that is made.
     """
     if form in ("composed", ""):
-        return function(argument), []
+        return function(argument)
     import cvxpy as cp
 
     t = cp.Variable(argument.shape[0], nonneg=argument.is_nonneg())
     t.value = np.full(t.shape, start) + 1.0
+    limits.append(t >= argument)
+    limits.lifted.append((t, argument))
     if form == "epigraph":
-        return function(t), [t >= argument]
-    return cp.hstack([_without_log1p(function(t[k])) for k in range(t.shape[0])]), [t >= argument]
+        return function(t)
+    return cp.hstack([_without_log1p(function(t[k])) for k in range(t.shape[0])])
 
 
 def _without_log1p(expression: Any) -> Any:

@@ -27,7 +27,8 @@ P = TypeVar("P", bound=Solvable, contravariant=True)
 _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
 # Ends that the caller brought about: the point so far counts, and what is proved about it in the seconds that remain.
 _STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
-_GRACE = 1.0
+_GRACE = 0.5
+_UNDECIDED = "whether a minimiser exists was not decided in the time that was left; raise time_limit"
 _NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
 
@@ -260,8 +261,9 @@ class Monitor:
         doubtful = status in _UNEXPLAINED or (
             may_lack_minimiser and status in (Status.CONVERGED, Status.MAX_ITER)
         )
-        doubtful = doubtful and not self._shown
-        if doubtful and (found := self.problem.prove_nonexistence()) is not None:
+        found, undecided = self._nonexistence() if doubtful and not self._shown else (None, "")
+        detail = "; ".join(filter(None, (detail, undecided)))
+        if found is not None:
             status, direction, detail = found
             if not may_lack_minimiser:
                 best, self.certificate = State(direction, self.problem.value_at(direction), math.inf), None
@@ -280,6 +282,14 @@ class Monitor:
                 self.trace["gap"][-1] = certificate.gap
             message = message if status.lacks_minimum else f"{message} ({certificate})"
         return self._solution(best, certificate, status, message, iterations)
+
+    def _nonexistence(self) -> tuple[tuple[Status, Array, str] | None, str]:
+        """Ask the problem why there is no minimiser, in the time that is left; what to say where that is too short."""
+        try:
+            with ending_after(max(self.options.time_limit - self.seconds, _GRACE)):
+                return self.problem.prove_nonexistence(), ""
+        except OutOfTimeError:
+            return None, _UNDECIDED
 
     def _solution(
         self, best: State, certificate: Certificate, status: Status, message: str, iterations: int

@@ -294,6 +294,7 @@ class Problem(Displayed):
         stop: str | None = None,
         checkpoint: Any = None,
         every: int | None = None,
+        device: Any = None,
     ) -> Solution:
         """Solve, fast by default, exactly with ``solver="exact"``.
 
@@ -329,6 +330,11 @@ class Problem(Displayed):
             from it. The memory of a method beside its point, such as curvature, is not kept.
         every : int, optional
             Number of iterations between two checkpoints; 10 by default.
+        device : str or jax.Device, optional
+            Where a compiled solver runs, with its data: ``"gpu"``, ``"cpu"``, ``"gpu:1"`` or a device of JAX. Without
+            ``solver`` that is the first of ``jax-newton``, ``jax-accelerated`` and ``jax-no-regret-play`` that fits.
+            By default the device on which X lies, if that is a JAX array on another device than the CPU; elsewhere the
+            default solver runs in numpy, which is faster on a CPU.
 
         Returns
         -------
@@ -339,7 +345,9 @@ class Problem(Displayed):
         ------
         ValueError, TypeError
             For an unknown solver, one that does not fit the problem, or options out of range; when a matrix that the
-            problem holds was edited in place.
+            problem holds was edited in place; when JAX has no such device, or the solver runs on none.
+        MemoryError
+            When the data do not fit the device, with the bytes needed; the problem is as it was.
         KeyboardInterrupt
             When Ctrl-C is pressed twice, or inside another solve, a fit or a search. Pressed once, it ends the solve at
             its next step: the best point so far is returned with status INTERRUPTED, and the program goes on.
@@ -359,6 +367,7 @@ class Problem(Displayed):
             "stop": stop,
             "checkpoint": checkpoint,
             "every": every,
+            "device": self._home if device is None and solver is None else device,
         }
         try:
             if time_limit is None and not self._over_processes:
@@ -367,6 +376,9 @@ class Problem(Displayed):
                 return solve(self, solver, time_limit=seconds, **options)
         except ModuleNotFoundError as error:
             raise not_installed(error) from error
+
+    # the device on which the caller's arrays lie, where that is no CPU
+    _home: Any = None
 
     # whether Ctrl-C in one process is to end a solve in others
     _over_processes = False

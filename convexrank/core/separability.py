@@ -6,11 +6,14 @@ Separable data have no minimiser under a loss that approaches zero but does not 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from convexrank.backend.deadline import check_time, time_left
 
 __all__ = ["Separation", "find_separation"]
 
@@ -24,6 +27,8 @@ _EVIDENCE = 1e-6
 _REACHES = (1e7, 1e4, 1e2)
 # Rows of the first, small program for each unknown: twice as many rows as unknowns are separable by chance.
 _ROWS_PER_COLUMN = 6
+# With more thresholds than this, as where all labels differ, interior points are faster than the simplex method.
+_MANY_THRESHOLDS = 1000
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,11 @@ def find_separation(rows: Any, thresholds: Any) -> Separation:
         One row per ordering constraint: a positive's features, or a negative's with the sign changed.
     thresholds : array or sparse array, shape (m, t)
         The part of the auxiliary thresholds.
+
+    Raises
+    ------
+    OutOfTimeError
+        When the deadline of the solve passes first.
     """
     count, dimension = rows.shape
     rows = _centred(rows, thresholds)
@@ -79,6 +89,7 @@ def find_separation(rows: Any, thresholds: Any) -> Separation:
         : _ROWS_PER_COLUMN * (dimension + thresholds.shape[1])
     ]
     while True:
+        check_time()
         point = _widest(system[chosen])
         achieved = system @ point
         if not achieved[chosen].min() >= -_EVIDENCE:  # no answer, or one that is too inaccurate
@@ -107,9 +118,14 @@ def _widest(system: Any) -> Array:
     count, free = system.shape
     matrix = sparse.hstack([-system, sparse.eye_array(count)]).tocsr()
     cost = np.r_[np.zeros(free), -np.ones(count)]
+    method = "highs" if free <= _MANY_THRESHOLDS else "highs-ipm"
     for reach in _REACHES:
         bounds = [(-reach, reach)] * free + [(0.0, 1.0)] * count
-        answer = linprog(cost, A_ub=matrix, b_ub=np.zeros(count), bounds=bounds, method="highs")
+        options = {"time_limit": left} if math.isfinite(left := max(time_left(), 0.0)) else {}
+        answer = linprog(
+            cost, A_ub=matrix, b_ub=np.zeros(count), bounds=bounds, method=method, options=options
+        )
+        check_time()
         if answer.x is not None and (system @ answer.x[:free]).min() >= -_EVIDENCE * reach / _REACHES[0]:
             return answer.x[:free]
     return np.full(free, np.nan)

@@ -20,7 +20,7 @@ from convexrank.core.loop import Options, Solver, iterate
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_flag, check_integer, check_path, check_positive, shown
 
-__all__ = ["SOLVERS", "available", "load", "resolve", "solve"]
+__all__ = ["SOLVERS", "available", "class_at", "load", "resolve", "solve"]
 
 # Name, and where its class is: a solve imports the method that it runs and no other. To add a solver, add one line.
 SOLVERS = {
@@ -55,7 +55,10 @@ SOLVERS = {
     "no-regret-play": "saddle.no_regret_play:NoRegretPlay",
     "jax-newton": "jitted.newton:JaxNewton",
     "jax-accelerated": "jitted.accelerated:JaxAccelerated",
+    "jax-no-regret-play": "jitted.no_regret:JaxNoRegretPlay",
 }
+# Those that run on a device, in the order in which they are tried.
+_COMPILED = ("jax-newton", "jax-accelerated", "jax-no-regret-play")
 # What runs a function of the caller's own.
 _OWN = "own_algorithm:OwnAlgorithm"
 
@@ -63,10 +66,11 @@ _OWN = "own_algorithm:OwnAlgorithm"
 @cache
 def load(name: str) -> Any:
     """Import the class of a registered solver."""
-    return _class_at(SOLVERS[name])
+    return class_at(SOLVERS[name])
 
 
-def _class_at(place: str) -> Any:
+def class_at(place: str) -> Any:
+    """Return what is at ``"module:name"`` of the solvers, imported when it is needed."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(f"convexrank.solvers.{module}"), attribute)
 
@@ -137,7 +141,7 @@ def resolve(problem: Solvable, solver: Any) -> Any:
             )
         made = load(name)(_conic_solver(backend)) if backend else load(name)()
     elif _is_own(solver):
-        made = _class_at(_OWN)(solver)
+        made = class_at(_OWN)(solver)
     else:
         made = solver
     if isinstance(made, type) or not hasattr(made, "requires"):
@@ -152,6 +156,26 @@ def resolve(problem: Solvable, solver: Any) -> Any:
         )
     _check_members(made, problem)
     return made
+
+
+def _on_device(problem: Solvable, solver: Any, device: Any) -> Any:
+    """Return the solver on a device; by default the first compiled one that fits."""
+    if solver is None:
+        _check_problem(problem)
+        fitting = [name for name in _COMPILED if not _missing(load(name), problem)]
+        if not fitting:
+            raise ValueError(
+                f"device is {shown(device)}, but no compiled solver fits this {type(problem).__name__}; leave it out. "
+                f"Solvers that fit: {_fitting(problem)}."
+            )
+        solver = fitting[0]
+    made = resolve(problem, solver)
+    if not hasattr(made, "device"):  # a function of the caller's own has none either
+        raise ValueError(
+            f"device is {shown(device)}, but solver {made.name} runs in numpy; leave one of them out. Solvers that "
+            f"take a device: {', '.join(_COMPILED)}."
+        )
+    return replace(made, device=device)
 
 
 def _is_own(solver: Any) -> bool:
@@ -262,6 +286,7 @@ def solve(
     stop: str | None,
     checkpoint: Any,
     every: int | None,
+    device: Any = None,
 ) -> Solution:
     """Carry out ``problem.solve``; see :meth:`convexrank.Problem.solve`."""
     if own := _is_own(solver):
@@ -284,7 +309,7 @@ def solve(
         every=10 if every is None else check_integer(every, "every", 1),
     )
     with Block("solving"):
-        made = resolve(problem, solver)
+        made = resolve(problem, solver) if device is None else _on_device(problem, solver, device)
         made = made if own else problem.adapt_solver(made)
         problem.check_together(made, options)
         if hasattr(made, "solve"):
@@ -304,7 +329,7 @@ def solve(
                     solution = run(problem, made, np.array(problem.check_point(x0, "x0")), options)
     if getattr(problem, "l1", 0.0) and solution.converged and not solution.x.any():
         solution = replace(solution, message=f"{solution.message}; l1 is so large that every weight is 0")
-    if solver is None and (reason := problem.default_reason):
+    if solver is None and device is None and (reason := problem.default_reason):
         solution = replace(solution, message=f"{solution.message}; {solution.solver} chosen: {reason}")
     if options.top:
         solution = replace(solution, message=_about_order(cast(Ordered, problem), solution, options.top))

@@ -79,8 +79,10 @@ class Ranker(SolvedRanker):
         Standard deviation, over the rows of fit, of what each feature adds to the scores.
     gap_, n_iter_, solution_ : float, int, Solution
         Certified bound on objective − optimum, number of iterations, and the full solution.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of features seen by fit, and their names when X had names that are all strings.
+    n_features_in_ : int
+        The number of columns of X.
+    feature_names_in_ : ndarray of str
+        The names of the columns, when X had names that are all strings.
 
     Examples
     --------

@@ -112,8 +112,10 @@ class RetargetingRanker(SolvedRanker):
     gap_, n_iter_, solution_ : float, int, Solution
         Certified bound on objective − optimum, number of iterations, and the full solution;
         ``solution_.certificate`` names the kind of the bound.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of features seen by fit, and their names when X had names that are all strings.
+    n_features_in_ : int
+        The number of columns of X.
+    feature_names_in_ : ndarray of str
+        The names of the columns, when X had names that are all strings.
 
     References
     ----------

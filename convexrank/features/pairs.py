@@ -61,9 +61,12 @@ def pair_kernel(K: Any, pairs: Any, others: Any = None, *, antisymmetric: bool =
         raise ValueError(
             f"K has shape {kernel.shape}, expected a square matrix, or others; pass the other pairs."
         )
-    found = kernel[np.ix_(a, c)] * kernel[np.ix_(b, d)]
-    return (
-        found - kernel[np.ix_(a, d)] * kernel[np.ix_(b, c)]
-        if check_flag(antisymmetric, "antisymmetric")
-        else found
-    )
+    antisymmetric = check_flag(antisymmetric, "antisymmetric")
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = kernel[np.ix_(a, c)] * kernel[np.ix_(b, d)]
+        found = found - kernel[np.ix_(a, d)] * kernel[np.ix_(b, c)] if antisymmetric else found
+    if not np.isfinite(found).all():
+        raise ValueError(
+            f"K has entries of up to {np.abs(kernel).max():.3g}, whose products overflow; pass a kernel in other units."
+        )
+    return found

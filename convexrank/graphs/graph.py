@@ -478,6 +478,47 @@ class Graph:
         source, target, _ = self.edges()
         return type(self).from_edges(target, source, self.weights, self.n, names=self.names)
 
+    def reordered(self) -> tuple[Self, Array]:
+        """Return the graph with its nodes by falling out-degree, and the nodes in that order.
+
+        A sweep reads one number for the source of each edge. Nodes that send many edges are read most; side by side,
+        they stay in the cache. Where the nodes are in random order, a solve on the new graph takes half to two thirds
+        of the time of one on this graph. Making the new graph takes about the time of one solve and a second copy of
+        the edges, so that it pays for several ranks. Crawls sorted by address are in a better order already.
+
+        Names go with their nodes; without names the nodes are named by their numbers here. So seeds by name or number
+        mean the same nodes in both graphs, and so do :meth:`named` and ``certified_top``. Vectors are in the new order.
+
+        Returns
+        -------
+        graph : Graph
+            The new graph, in memory.
+        order : ndarray of int64, shape (n,)
+            The number here of each of its nodes: ``x[order] = ranks`` puts ranks into the order here.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import convexrank as cr
+        >>> graph = cr.Graph.from_edges([0, 1, 2, 2, 3], [1, 2, 0, 1, 2])
+        >>> held, order = graph.reordered()
+        >>> order.tolist()
+        [2, 0, 1, 3]
+        >>> x = np.empty(graph.n)
+        >>> x[order] = cr.pagerank(held)
+        >>> x.round(4).tolist()
+        [0.202, 0.3736, 0.3869, 0.0375]
+        >>> cr.pagerank(graph).round(4).tolist()
+        [0.202, 0.3736, 0.3869, 0.0375]
+        """
+        order = np.argsort(-self.degrees, kind="stable")
+        place = np.empty(self.n, dtype=np.int32)
+        place[order] = np.arange(self.n, dtype=np.int32)
+        source, target, _ = self.edges()
+        kept = order.tolist()
+        names = kept if self.names is None else [self.names[node] for node in kept]
+        return type(self).from_edges(place[source], place[target], self.weights, self.n, names=names), order
+
     def to_scipy(self) -> Any:
         """Return the adjacency matrix, entry (i, j) the weight of the edge i → j, as a scipy CSC array."""
         from scipy import sparse

@@ -29,6 +29,8 @@ interval contains the true value is at least the level. ``method="asymptotic"`` 
 tends to the level as the sample grows; the guide "Intervals and comparisons" lists sufficient sizes. `compare` compares
 two or more rankers on the same rows, `monitor` has intervals for a measure that is looked at every day, `sample_size`
 returns the sample size for an interval of a given width.
+`bootstrap_weights` has intervals of the weights of a problem from resampled rows, `stability_selection` how often a
+column is selected by l1; both solve every resample to a certificate.
 `threshold` returns a threshold that keeps a promise on new rows, `top_hits` how many of the first new rows are positive
 at the least, and `list_length` a length of lists for new queries. All functions cost O(n log n).
 
@@ -54,6 +56,12 @@ from convexrank.inference.promises.new_list import TopHits, top_hits
 from convexrank.inference.promises.thresholds import Threshold, threshold
 from convexrank.inference.results import Band, Comparison, Difference, Interval, SampleSize
 from convexrank.inference.top_intervals import precision_at_interval, recall_at_interval
+from convexrank.inference.weights import (
+    SelectionFrequencies,
+    WeightIntervals,
+    bootstrap_weights,
+    stability_selection,
+)
 
 __all__ = [
     "Band",
@@ -64,9 +72,12 @@ __all__ = [
     "Lists",
     "Monitoring",
     "SampleSize",
+    "SelectionFrequencies",
     "Threshold",
     "TopHits",
+    "WeightIntervals",
     "auc_interval",
+    "bootstrap_weights",
     "compare",
     "holm",
     "list_length",
@@ -82,6 +93,7 @@ __all__ = [
     "recall_at_interval",
     "roc_band",
     "sample_size",
+    "stability_selection",
     "threshold",
     "top_hits",
 ]

@@ -220,7 +220,12 @@ def _planned(metric: str, p: float | None, ratio: float, sd: float | None) -> Pl
             raise ValueError(f"{option} is no option of metric={metric!r}; leave {option} out.")
     if takes == "p" and p is None:
         raise ValueError("p is not given, expected a norm of at least 1 for metric='push_risk'; pass p=....")
-    return make(check_positive(ratio, "negatives_per_positive"), options.get(takes))
+    if check_positive(ratio, "negatives_per_positive") > _LARGEST:
+        raise ValueError(
+            f"negatives_per_positive is {ratio}, expected at most {_LARGEST}; with so many negatives the positives "
+            f"alone decide, so pass {_LARGEST}."
+        )
+    return make(float(ratio), options.get(takes))
 
 
 def _smallest(enough: Callable[[int], bool]) -> int:

@@ -116,4 +116,6 @@ def parsed(name: Any) -> tuple[Any, tuple[int | float, ...]]:
             return base, (kind(text),)
         except ValueError:
             continue
-    raise ValueError(f"{shown(name)} has {shown(text)} behind @, expected a number, as in precision@100.")
+    raise ValueError(
+        f"the name {shown(name)} has {shown(text)} behind @, expected a number, as in precision@100."
+    )

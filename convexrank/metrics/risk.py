@@ -132,6 +132,7 @@ def row_losses(
     O(n log n), or O(n²).
     """
     tie_cost = check_choice(ties, TIE_COSTS, "ties")
+    antisymmetric = check_flag(antisymmetric, "antisymmetric")
     labels = check_vector(y, name="y")
     pairs = read_array(s, name).ndim == 2
     scores = check_rule(s, len(labels), name, antisymmetric) if pairs else check_vector(s, len(labels), name)

@@ -185,7 +185,10 @@ def table(
     groups = as_groups(qid, len(grades))
     chosen: Any = _MEASURES if measures is None else measures
     if isinstance(chosen, list | tuple) and all(isinstance(name, str) for name in chosen):
-        chosen = {name: named(name, by_query=True) for name in chosen}
+        try:
+            chosen = {name: named(name, by_query=True) for name in chosen}
+        except ValueError as error:
+            raise ValueError(f"measures: {error}") from error
     if not isinstance(chosen, Mapping) or not chosen or not all(map(callable, chosen.values())):
         raise TypeError(
             f"measures is {shown(measures)}, expected names of measures, functions by name, or None."

@@ -211,7 +211,8 @@ def number_of_rows(k: int | float, n: int) -> int:
                 f"k is {count} but y has {n} rows; pass a count of at most {n}, or a share such as 0.01."
             )
         return count
-    if check_positive(k, "k") > 1:
+    share = check_positive(k, "k")
+    if share > 1:
         raise ValueError(f"k is {k}, expected an integer count of rows or a float share in (0, 1].")
     # The binary float nearest to 0.07 lies above it: its product with 100 would round up to 8 rows.
-    return math.ceil(Fraction(str(k)) * n)
+    return math.ceil(Fraction(str(share)) * n)

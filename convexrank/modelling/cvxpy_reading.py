@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.core.elementwise_checks import model_form, stated
+from convexrank.core.elementwise_checks import Limits, model_form, stated
 from convexrank.modelling.expressions import (
     Axis,
     Elementwise,
@@ -36,7 +36,7 @@ _ATOMS = 200
 _MOST_DERIVATIVES = 50_000_000
 
 
-def cvxpy_model(root: Node, scores: Any, sums_apart: bool = False) -> tuple[Any, list[Any]]:
+def cvxpy_model(root: Node, scores: Any, sums_apart: bool = False) -> tuple[Any, Limits]:
     """Return the risk as a cvxpy expression of the scores of all rows, and constraints that go with it.
 
     With ``sums_apart`` a sum that a function is taken of is a variable, which is at least the sum.
@@ -76,7 +76,7 @@ class Cvxpy(Language):
         import cvxpy as cp
 
         self.cp, self.sums_apart = cp, sums_apart
-        self.limits: list[Any] = []
+        self.limits = Limits()
         # functions of one number, of another signature than numpy's
         members = {"times": cp.multiply, "total": cp.sum, "exp": cp.exp, "softplus": cp.logistic}
         self.__dict__.update(members, positive=cp.pos, rel_entr=cp.rel_entr)
@@ -93,9 +93,7 @@ class Cvxpy(Language):
                 "solver, or atoms that cvxpy knows to be convex, such as atoms.square(r) for r * r."
             )
         start = 0.0 if form in ("composed", "") else self._at_zero(x)
-        found, limits = stated(lambda t: node.function.read(self, t), x, form, start)
-        self.limits += limits
-        return found
+        return stated(lambda t: node.function.read(self, t), x, form, start, self.limits)
 
     @staticmethod
     def _at_zero(x: Any) -> Any:

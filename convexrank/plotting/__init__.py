@@ -21,6 +21,7 @@ from convexrank.plotting.ranking import precision_at_top, roc
 from convexrank.plotting.rates import rates
 from convexrank.plotting.reliability import reliability
 from convexrank.plotting.shapes import explanation, shapes
+from convexrank.plotting.weights import selection_frequencies, weight_intervals
 
 __all__ = [
     "BandDisplay",
@@ -39,6 +40,8 @@ __all__ = [
     "rates",
     "reliability",
     "roc",
+    "selection_frequencies",
     "shapes",
     "trace",
+    "weight_intervals",
 ]

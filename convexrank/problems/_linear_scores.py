@@ -24,6 +24,7 @@ from convexrank.backend.gram import (
 )
 from convexrank.backend.interruption import Block
 from convexrank.backend.jax_oracles import RiskData
+from convexrank.backend.jax_start import uses_jax
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.core.minorants import Minorant, tangent
@@ -89,6 +90,10 @@ class LinearScores(Problem):
 
     def __post_init__(self) -> None:
         kind = check_choice(self.dtype, _DTYPES, "dtype")
+        if uses_jax(self.X):
+            from convexrank.solvers.jitted.devices import device_of
+
+            preset(self, _home=device_of(self.X))
         keep(self, X=check_matrix(self.X, dtype=kind, most=LARGEST_ENTRY))
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")
@@ -368,7 +373,9 @@ class LinearScores(Problem):
         """Return the same problem with other parameters; what follows from X alone is not computed again."""
         made = super().changed(**values)
         if values.keys().isdisjoint({"X", "dtype"}):
-            hand_over(self, made, "columns", "row_lengths")
+            hand_over(self, made, "columns", "row_lengths", "_home")
+            if type(self).split is LinearScores.split:  # the labels are no part of it
+                hand_over(self, made, "_padded_columns")
             if "_centred" in vars(self):
                 preset(made, _centred=None if self._centred is None else self._centred.changed(**values))
         return made

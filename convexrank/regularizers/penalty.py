@@ -171,9 +171,10 @@ class Penalty:
     def gap(self, w: Array, v: Array, radius: float = math.inf) -> float:
         """Fenchel–Young gap Ω(w) + Ω*(v) − ⟨v, w⟩, computed without cancellation where l2 alone is present."""
         if self.smooth and self.l2 > 0:
-            rest = self.l2 * w - v
-            return float(rest @ rest) / (2.0 * self.l2)
-        with np.errstate(over="ignore"):  # an infinite conjugate proves nothing, which is a fair answer
+            with np.errstate(over="ignore"):  # an infinite gap proves nothing, which is a fair answer
+                rest = self.l2 * w - v
+                return float(rest @ rest) / (2.0 * self.l2)
+        with np.errstate(over="ignore"):  # nor does an infinite conjugate
             return max(self.value(w) + self.conjugate(v, radius)[0] - float(v @ w), 0.0)
 
     def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:

@@ -24,7 +24,10 @@ _SCALES = (0.0, 1e-8, 1e-4, 1e-2, 1.0)
 
 def compare(case: Case) -> Comparison:
     """Compare the fast solver with the exact side on one instance, and both with the definition."""
-    return with_definition(case, _compared(case))
+    case.tell("oracles and answers")
+    found = _compared(case)
+    case.tell("the definition")
+    return with_definition(case, found)
 
 
 def _compared(case: Case) -> Comparison:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,6 +106,7 @@ class Case:
     solver: Any
     reference: Any
     tol: float
+    tell: Callable[[str], Any] = field(default=str, repr=False)  # is told what is done next
     _answers: dict[str, Solution] = field(init=False, repr=False, default_factory=dict)
 
     @property
@@ -131,6 +133,7 @@ class Case:
 
     def _solved(self, where: str, solver: Any, name: str) -> Solution:
         if where not in self._answers:
+            self.tell(where)
             self._answers[where] = _solve(self.problem, solver, name)
         return self._answers[where]
 

@@ -246,7 +246,7 @@ def verify(
         Whether to draw random instances over :mod:`designs <convexrank.features>` of thresholds and products, for
         classes with linear scores. The fast solver never builds their columns; the exact model does.
     progress : callable or bool, optional
-        True shows a progress bar; a function is called with each Comparison.
+        True shows a progress bar, which also says what is computed; a function is called with each Comparison.
 
     Returns
     -------
@@ -276,9 +276,10 @@ def verify(
         raise TypeError(f"progress is {shown(progress)}, expected True, or a function of a Comparison.")
     comparisons = []
     cases = _instances(target, instances, seed, designs)
-    for name, number, make in progress_bar(progress is True, what="comparisons", over=cases):
+    bar = progress_bar(progress is True, what="comparisons", over=cases)
+    for name, number, make in bar:
         start = time.perf_counter()
-        case = Case(name, number, make(), solver, reference, tol)
+        case = Case(name, number, make(), solver, reference, tol, lambda doing: bar.set_postfix_str(doing))
         found = with_proof(case, compare(case)) if prove else compare(case)
         found = replace(found, seconds=time.perf_counter() - start)
         comparisons.append(found)

@@ -164,7 +164,8 @@ def read_columns(path: Any, *, delimiter: str | None = None) -> dict[str, Array]
             if len(row) != len(names):
                 where = f"{path}, line {reader.line_num + first[0]}"
                 raise ValueError(
-                    f"{where} has {len(row)} columns, expected {len(names)} as in line {first[0]}."
+                    f"{where} has {len(row)} columns, expected {len(names)} as in line {first[0]}, with the delimiter "
+                    f"{delimiter!r}."
                 )
             rows.append([entry.strip() for entry in row])
     except csv.Error as error:

@@ -40,6 +40,11 @@ def columns_of(table: Any) -> dict[str, Array]:
         found = {name: np.asarray(table[key]) for name, key in zip(names, table.columns, strict=True)}
     elif isinstance(table, Mapping) and not sparse.issparse(table):
         found = {str(name): np.asarray(column, dtype=object) for name, column in table.items()}
+        single = [name for name, column in found.items() if column.ndim == 0]
+        if single:
+            raise TypeError(
+                f"X has {shown(table[single[0]])} as column {single[0]}, expected one entry for each row."
+            )
     else:
         try:
             array = check_array(table, dtype=cast(Any, None), ensure_all_finite=False, input_name="X")

@@ -35,6 +35,10 @@ _STEPS = 1000
 _GRID = 0.003
 # Share of the error that goes to Chernoff's bound, below which no mean needs a bet.
 _FIRST = 0.01
+# Rounding of the logarithm of the capital, relative to its target: what only rounding reaches is not refuted.
+_ROUNDING = 1e-9
+# Spread below which every bet is the boldest.
+_LEAST = 1e-290
 
 
 def mean_bounds(values: Array, alpha: float) -> tuple[float, float]:
@@ -85,11 +89,12 @@ def _refuted(values: Array, means: Array, size: float, delta: float) -> Array:
     total, squares = means.copy(), means * (1.0 - means) / size
     for t, value in enumerate(values.tolist(), start=1):
         missing = np.maximum(target - wealth, 0.0)
-        bets = np.minimum(np.sqrt(missing * (2.0 * t / (len(values) - t + 1)) / squares), most)
+        spread = np.maximum(squares, _LEAST)  # a mean of 1 has none
+        bets = np.minimum(np.sqrt(missing * (2.0 * t / (len(values) - t + 1)) / spread), most)
         wealth += np.log1p(bets * (value - means))
         total += value
         squares += (value - total / (t + 1)) ** 2
-    return wealth >= target * (1.0 - 1e-12)
+    return wealth >= target * (1.0 + _ROUNDING)
 
 
 def capital(values: Array, mean: float) -> float:

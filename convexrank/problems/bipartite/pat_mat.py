@@ -79,7 +79,7 @@ class PatMat(Bipartite):
 
     def __post_init__(self) -> None:
         keep(self, tau=check_probability(self.tau, "tau"), beta=check_positive(self.beta, "beta"))
-        keep(self, loss=losses.resolve(self.loss), surrogate=losses.resolve(self.surrogate))
+        keep(self, loss=losses.resolve(self.loss), surrogate=losses.resolve(self.surrogate, "surrogate"))
         check_choice(self.over, _OVER, "over")
         super().__post_init__()
 

@@ -81,7 +81,7 @@ class PageRankDual(Problem):
     @property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities; a free s makes it smooth."""
-        offered = {"Proximal", "Certified"}
+        offered = {"Proximal", "JaxProximal", "Certified"}
         if self.game.generator.has_conjugate_model:
             offered.add("Exact")
         return frozenset(offered if self.bounded else offered | {"Smooth"})
@@ -129,6 +129,21 @@ class PageRankDual(Problem):
     def nonsmooth_value(self, w: Array) -> float:
         """Return what is not smooth: nothing in the ball, which steps never leave."""
         return 0.0
+
+    #: Floating type of the data.
+    dtype = "float64"
+
+    def jax_smooth(self) -> Any:
+        """Return the objective without the ball as a JAX function of s, a pytree of the edges."""
+        from convexrank.problems.page_rank_game._on_device import dual_on_device
+
+        return dual_on_device(self.game)
+
+    def jax_prox(self) -> Any:
+        """Return the projection on the ball as a JAX function of (s, step)."""
+        from convexrank.problems.page_rank_game._on_device import projection_on_device
+
+        return projection_on_device(self.game, self.radius if self.bounded else None)
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Return the certificate's bound from the gradient at s."""

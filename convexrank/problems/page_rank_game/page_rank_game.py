@@ -90,7 +90,7 @@ class PageRankGame(PageRankPayoff):
     # --- the problem --------------------------------------------------------------------------------------------------
 
     default_solver = "dual-gradient"
-    capabilities = frozenset({"Exact", "Saddle", "Certified"})
+    capabilities = frozenset({"Exact", "Saddle", "JaxSaddle", "Certified"})
 
     @property
     def strong_convexity(self) -> float:
@@ -116,6 +116,12 @@ class PageRankGame(PageRankPayoff):
         if math.isinf(value):
             return value
         return value - float(w @ self.recommendations) + self.radius * self.ball.dual(self.difference(w))
+
+    def jax_game(self) -> Any:
+        """Return both players as JAX functions, pytrees of the edges."""
+        from convexrank.problems.page_rank_game._on_device import game_on_device
+
+        return game_on_device(self)
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in w; P stays sparse but for the teleport."""

@@ -136,7 +136,7 @@ class PairRule(Declared):
             )
         if not (self.y[pairs[:, 0]] != self.y[pairs[:, 1]]).any():
             raise ValueError(
-                f"y has equal labels in each of the {rows} pairs, so there is nothing to rank; list pairs of rows with "
+                f"y has equal labels in each of the {rows} pairs, so there is nothing to rank; give pairs of rows with "
                 "different labels."
             )
         return pairs

@@ -83,6 +83,11 @@ def device_of(*arguments: Any) -> Any | None:
 def computing_on(device: Any) -> Iterator[None]:
     """Context in which JAX computes in 64 bits and on a device; the caller's own settings are not touched.
 
+    Yields
+    ------
+    None
+        JAX computes on the device inside.
+
     Raises
     ------
     DeviceMemoryError

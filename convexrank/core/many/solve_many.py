@@ -1,0 +1,246 @@
+"""Solve many problems of one formulation: paths, folds, bootstraps and permutations."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, time_left
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.progress import progress_bar
+from convexrank.backend.warning_level import level_of_caller
+from convexrank.core.loop import scale_of
+from convexrank.core.many.solutions import Solutions
+from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status
+from convexrank.core.solving import class_at
+from convexrank.data import check_flag, check_positive, read_array, shown
+
+__all__ = ["solve_many"]
+
+Array = np.ndarray
+#: From a list of problems, the points of a first guess and a tolerance to points, one per row; NaN where there is none.
+Together = Callable[[Sequence[Any], Array, float], Array]
+
+# Methods that solve many problems together: on a device, and in numpy where all are sums of log-sum-exps with l2.
+_ON_DEVICE = "jitted.batches:points_on_device"
+_BY_GRAMS = "weighted_newton:points_by_grams"
+# So many problems are worth it.
+_FEW = 4
+
+
+@as_a_whole
+def solve_many(
+    problem: Any,
+    *,
+    solver: Any = None,
+    device: Any = None,
+    tol: float = 1e-8,
+    time_limit: float | None = None,
+    progress: bool = False,
+    **parameters: Any,
+) -> Solutions:
+    r"""Solve many problems that differ from one in parameters or in weights of rows, each to its own certificate.
+
+    On a device all problems of one shape run in one compiled program: the loop of ``jax-newton``, or else of
+    ``jax-accelerated``, under ``vmap``, with X shared and the rest batched. On the host, sums of log-sum-exps with l2
+    and a dense X (``PNormPush``, ``IRPush`` and others) that differ in ``sample_weight`` or ``l2`` take Newton's steps
+    together: the Hessians of a block are one matrix product of the weights with the products of all pairs of columns,
+    and the first step, from the solution of the problem as it is, needs the exponentials of one point only. All other
+    problems are solved one after the other, each from the solution before it, by the solver that is their default.
+
+    However a point was found, the certificate of its own problem decides, evaluated by the reference code. A problem
+    whose point does not meet the tolerance is solved on its own from there.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem. Parameters that are not varied are its own.
+    solver : str or solver object, optional
+        Solve one after the other, by this solver.
+    device : str or jax.Device, optional
+        Solve together on a device of JAX, as in :meth:`convexrank.Problem.solve`.
+    tol : float
+        The tolerance of each, as in :meth:`convexrank.Problem.solve`.
+    time_limit : float, optional
+        Seconds for all of them; problems that nothing is left for end with status TIME_LIMIT.
+    progress : bool
+        Whether to show a progress bar.
+    **parameters : arrays
+        Fields of the class, each with one entry per problem: numbers such as ``l2=[1.0, 0.1]`` or ``p=[1, 2]``, and
+        arrays with the problems as their first axis, such as ``sample_weight`` or ``y`` of shape (B, n).
+
+    Returns
+    -------
+    Solutions
+        A sequence of solutions, with ``coefficients``, ``gaps``, ``statuses`` and ``to_frame()``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When nothing is varied, lengths differ, or a value is not one of the class; the message names the problem.
+        When JAX has no such device.
+    MemoryError
+        When the data do not fit the device.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, when some have not converged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(60, 3)), np.arange(60) % 3 == 0
+    >>> problem = cr.problems.PNormPush(X, y, p=2, l2=0.1)
+    >>> weights = rng.multinomial(60, np.full(60, 1 / 60), size=50).astype(float)
+    >>> cr.solve_many(problem, sample_weight=weights)
+    Solutions: 50 problems over sample_weight: 50 CONVERGED, gaps up to ... (... s)
+    """
+    tol, progress = check_positive(tol, "tol"), check_flag(progress, "progress")
+    limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit", infinite=True)
+    varied = _checked(problem, parameters)
+    start, count = time.perf_counter(), len(next(iter(varied.values())))
+    problems = [_made(problem, varied, place) for place in range(count)]
+    bar = progress_bar(progress, count, f"{type(problem).__name__}, {count} problems")
+    found, together = [], 0
+    with ending_after(limit), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            method = None if solver is not None else _method(problems, varied, device)
+            first = _first(problem, problems, varied, tol)
+            points = None if method is None else method(problems, first, tol)
+        except OutOfTimeError:
+            points, first = None, problem.start()
+        guess = first
+        for place, each in enumerate(problems):
+            solution = None if points is None else _accepted(each, points[place], tol)
+            together += solution is not None
+            if solution is None:
+                near = (
+                    guess
+                    if points is None or not np.isfinite(points[place]).all()
+                    else np.asarray(points[place])
+                )
+                solution = _alone(each, solver, near, tol)
+            if solution.converged and "sample_weight" not in varied:
+                guess = solution.x
+            found.append(solution)
+            bar.update()
+    bar.close()
+    solutions = Solutions(varied, tuple(found), time.perf_counter() - start, together)
+    if not solutions.converged.all():
+        warnings.warn(
+            f"{solutions!r}; solutions[i].message says why.",
+            ConvergenceWarning,
+            stacklevel=level_of_caller(),
+        )
+    return solutions
+
+
+def _checked(problem: Any, parameters: dict[str, Any]) -> dict[str, Array]:
+    """Return what is varied as arrays of one length."""
+    if not hasattr(problem, "changed") or isinstance(problem, type):
+        raise TypeError(f"problem is {shown(problem)}, expected an instance of a problem.")
+    if not parameters:
+        raise ValueError(
+            "nothing is varied; give an array with an entry per problem, such as l2=[1.0, 0.1] or sample_weight of "
+            "shape (B, n)."
+        )
+    fields = [name for name, each in getattr(type(problem), "__dataclass_fields__", {}).items() if each.init]
+    varied = {}
+    for name, values in parameters.items():
+        if name not in fields or name == "X":
+            known = ", ".join(each for each in fields if each != "X")
+            raise ValueError(
+                f"{name} is no parameter of {type(problem).__name__} that may vary, which has: {known}."
+            )
+        varied[name] = read_array(values, name)
+        if varied[name].ndim == 0 or not len(varied[name]):
+            raise ValueError(f"{name} is {shown(values)}, expected an array with an entry per problem.")
+    lengths = {name: values.shape for name, values in varied.items()}
+    if len({shape[0] for shape in lengths.values()}) > 1:
+        told = ", ".join(f"{name} of shape {shape}" for name, shape in lengths.items())
+        raise ValueError(f"{told}: expected the same number of problems, the first axis, in each.")
+    return varied
+
+
+def _made(problem: Any, varied: dict[str, Array], place: int) -> Any:
+    values = {name: each[place] if each.ndim > 1 else each[place].item() for name, each in varied.items()}
+    try:
+        return problem.changed(**values)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"problem {place}: {error}") from error
+
+
+def _first(problem: Any, problems: Sequence[Any], varied: dict[str, Array], tol: float) -> Array:
+    """Return where the first problem starts: at the solution of the problem as it is, where only weights vary."""
+    if set(varied) != {"sample_weight"}:
+        return problem.start()
+    return problem.solve(tol=tol).x
+
+
+def _method(problems: Sequence[Any], varied: dict[str, Array], device: Any) -> Together | None:
+    """Return what solves the problems together; None where each is solved on its own."""
+    if device is not None:
+        return class_at(_ON_DEVICE)(device)
+    fit = len(problems) >= _FEW and set(varied) <= {"sample_weight", "l2"}
+    if not fit or not all("Coordinates" in each.capabilities and each.l2 > 0 for each in problems[:1]):
+        return None
+    return class_at(_BY_GRAMS)(problems)
+
+
+def _accepted(problem: Any, x: Array, tol: float) -> Solution | None:
+    """Return the solution at a point whose certificate meets the tolerance; None elsewhere."""
+    if not np.isfinite(x).all():
+        return None
+    start = time.perf_counter()
+    try:
+        check_time()
+        certificate = problem.certificate(x)
+    except OutOfTimeError:
+        return None
+    if not certificate.gap <= tol * scale_of(certificate.value):
+        return None
+    message = f"{Status.CONVERGED.message} ({certificate}); solved together with others"
+    return _solution(problem, x, certificate, Status.CONVERGED, message, time.perf_counter() - start)
+
+
+def _solution(
+    problem: Any, x: Array, certificate: Certificate, status: Status, message: str, seconds: float
+) -> Solution:
+    x = np.array(x)
+    return Solution(
+        x=x,
+        value=certificate.value,
+        gap=certificate.gap,
+        residual=certificate.gap,
+        status=status,
+        iterations=0,
+        seconds=seconds,
+        trace={
+            "objective": np.array([certificate.value]),
+            "gap": np.array([certificate.gap]),
+            "seconds": np.array([seconds]),
+        },
+        certificate=certificate,
+        solver="solve_many",
+        problem=type(problem).__name__,
+        message=message,
+        witness=None,
+        instance=problem,
+    )
+
+
+def _alone(problem: Any, solver: Any, x0: Array, tol: float) -> Solution:
+    left = time_left()
+    if left <= 0.0:
+        nothing = Certificate(math.inf, problem.value_at(x0), -math.inf)
+        return _solution(problem, x0, nothing, Status.TIME_LIMIT, Status.TIME_LIMIT.message, 0.0)
+    return problem.solve(solver, tol=tol, x0=x0, time_limit=None if math.isinf(left) else left)

@@ -1,0 +1,186 @@
+"""Many problems of one shape in one compiled program: the loops under ``vmap``, with shared data shared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.compilation import jit
+from convexrank.backend.deadline import check_time, rounds_in_time
+from convexrank.core.loop import scale_of
+from convexrank.solvers.jitted._chunks import bytes_of, is_small
+from convexrank.solvers.jitted.accelerated import JaxAccelerated
+from convexrank.solvers.jitted.devices import check_room, computing_on, find_device
+from convexrank.solvers.jitted.newton import JaxNewton
+
+Array = np.ndarray
+
+# Bytes that the scores of all problems of a block, and their changes along all weights, may take.
+_BLOCK = 1 << 28
+# Chunks at most, and chunks without a lower estimate after which a problem is left to the host.
+_CHUNKS, _PATIENCE = 200, 6
+# How far below the tolerance the estimate has to be: the certificate adds rounding.
+_BELOW = 0.5
+
+
+def points_on_device(device: Any) -> Callable[..., Array]:
+    """Return the function that solves problems together on a device.
+
+    Parameters
+    ----------
+    device : str or jax.Device
+        The device.
+
+    Returns
+    -------
+    callable
+        From problems, one point and a tolerance to points, one per row. Problems whose trees or shape classes differ
+        are solved in several programs.
+
+    Raises
+    ------
+    ValueError
+        When JAX has no such device, or a problem is one that no compiled loop fits.
+    DeviceMemoryError
+        When the data do not fit the device.
+    """
+    return partial(_points, find_device(device))
+
+
+def _points(device: Any, problems: Sequence[Any], first: Array, tol: float) -> Array:
+    import jax
+
+    newton = all("JaxCurved" in each.capabilities for each in problems)
+    if not newton and not all("JaxProximal" in each.capabilities for each in problems):
+        raise ValueError(
+            f"{type(problems[0]).__name__} with these arguments has no compiled loop (JaxCurved or JaxProximal); leave "
+            "device out."
+        )
+    found = np.full((len(problems), len(first)), np.nan)
+    with computing_on(device):
+        check_room(device, bytes_of(problems[0]))
+        flat = [jax.tree.flatten(_trees(each, newton)) for each in problems]
+        kinds: dict[Any, list[int]] = {}
+        for place, (leaves, tree) in enumerate(flat):
+            shapes = tuple((np.shape(leaf), np.result_type(leaf)) for leaf in leaves)
+            kinds.setdefault((tree, shapes), []).append(place)
+        for (tree, _), places in kinds.items():
+            for part in _blocks(places, problems[0], newton):
+                some = [problems[place] for place in part]
+                batch = _Batch(device, tree, [flat[place][0] for place in part], newton, some)
+                found[part] = batch.solved(first, tol)
+    return found
+
+
+def _trees(problem: Any, newton: bool) -> Any:
+    """The functions of a problem as pytrees; everything that may differ between problems is a leaf."""
+    if newton:
+        return problem.jax_objective(), np.asarray(problem.units, dtype=problem.dtype)
+    return problem.jax_smooth(), problem.jax_prox()
+
+
+def _blocks(places: list[int], problem: Any, newton: bool) -> list[list[int]]:
+    """Cut the problems into blocks whose work fits; what Newton's method holds grows with the columns."""
+    each = 8 * problem.rows * (problem.dimension if newton else 4)
+    size = max(1, _BLOCK // max(each, 1))
+    return [places[start : start + size] for start in range(0, len(places), size)]
+
+
+class _Batch:
+    """Problems of one structure on a device."""
+
+    def __init__(
+        self, device: Any, tree: Any, leaves: list[list[Any]], newton: bool, problems: Sequence[Any]
+    ) -> None:
+        import jax
+
+        self.problems, self.dtype = problems, problems[0].dtype
+        columns = [list(column) for column in zip(*leaves, strict=True)]
+        axes = tuple(None if _same(column) else 0 for column in columns)
+        shared = [
+            column[0] if axis is None else np.stack(column)
+            for column, axis in zip(columns, axes, strict=True)
+        ]
+        self.leaves = [jax.device_put(leaf, device) for leaf in shared]
+        small = is_small(leaves[0])
+        built = problems[0].dimension <= JaxNewton.columns
+        self.begin, self.advance = _programs(tree, axes, newton, built, small)
+        self.chunk = JaxNewton.chunk if newton else JaxAccelerated.chunk
+
+    def solved(self, first: Array, tol: float) -> Array:
+        """Run chunks until every estimate meets the tolerance or falls no more; return the points."""
+        start = np.tile(np.asarray(first, dtype=self.dtype), (len(self.problems), 1))
+        state, lowest, idle, pace = self.begin(self.leaves, start), np.full(len(start), np.inf), 0, np.inf
+        best = start
+        for _ in range(_CHUNKS):
+            check_time()
+            point, value, gradient = (
+                np.asarray(each, dtype=np.float64) for each in (state.x, state.value, state.gradient)
+            )
+            values = [
+                float(each_value) + each.nonsmooth_value(x)
+                for each, x, each_value in zip(self.problems, point, value, strict=True)
+            ]
+            rest = zip(self.problems, point, values, gradient, strict=True)
+            residual = np.array([each.gap_estimate(x, value, slope) for each, x, value, slope in rest])
+            enough = _BELOW * tol * np.array([scale_of(value) for value in values])
+            best = np.where((residual < lowest)[:, None], point, best)
+            idle = 0 if (residual < lowest)[~(residual <= enough)].any() else idle + 1
+            lowest = np.minimum(residual, lowest)
+            if (lowest <= enough).all() or idle >= _PATIENCE:
+                break
+            count, begun = rounds_in_time(self.chunk, pace), time.perf_counter()
+            state = self.advance(self.leaves, state, count)
+            state.x.block_until_ready()
+            pace = (time.perf_counter() - begun) / count
+        return best
+
+
+def _same(column: list[Any]) -> bool:
+    """Whether a leaf is the same for all problems."""
+    first = column[0]
+    if all(leaf is first for leaf in column):
+        return True
+    return all(np.array_equal(np.asarray(leaf), np.asarray(first)) for leaf in column[1:])
+
+
+@lru_cache(maxsize=64)
+def _programs(
+    tree: Any, axes: tuple[int | None, ...], newton: bool, built: bool, small: bool
+) -> tuple[Any, Any]:
+    """The start and the chunk for a batch: one program for each structure, shape class and set of what is shared."""
+    import jax
+
+    from convexrank.solvers.jitted.programs import accelerated
+    from convexrank.solvers.jitted.programs import newton as second
+
+    if newton:
+        advance_one = second.advance if built else second.advance_truncated
+
+        def begin(leaves: Any, x: Any) -> Any:
+            objective, _ = jax.tree.unflatten(tree, leaves)
+            return second.start(objective, x)
+
+        def advance(leaves: Any, state: Any, count: Any) -> Any:
+            objective, units = jax.tree.unflatten(tree, leaves)
+            return advance_one(objective, units, state, count)
+    else:
+        factors = accelerated.Factors(JaxAccelerated.growth, JaxAccelerated.shrinkage)
+
+        def begin(leaves: Any, x: Any) -> Any:
+            smooth, prox = jax.tree.unflatten(tree, leaves)
+            return accelerated.start(smooth, prox, x)
+
+        def advance(leaves: Any, state: Any, count: Any) -> Any:
+            smooth, prox = jax.tree.unflatten(tree, leaves)
+            return accelerated.advance(smooth, prox, factors, state, count)
+
+    ways = list(axes)
+    return (
+        jit(jax.vmap(begin, in_axes=(ways, 0)), small),
+        jit(jax.vmap(advance, in_axes=(ways, 0, None)), small),
+    )

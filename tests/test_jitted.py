@@ -1,0 +1,333 @@
+"""Compiled solvers and many problems at once: they agree with single solves in numpy, by their certificates."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.problems import REGISTRY
+from convexrank.solvers.jitted.devices import DeviceMemoryError, check_room, computing_on, find_device
+from convexrank.solvers.jitted.programs import accelerated, newton
+from tests.tolerances import tolerance
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(90, 5))
+Y = X @ rng.normal(size=5) + rng.normal(size=90) > 0.7
+PUSH = cr.problems.PNormPush(X, Y, p=2, l2=0.1)
+WITH_L1 = cr.problems.PNormPush(X, Y, p=2, l2=0.01, l1=0.02)
+WEIGHTS = rng.multinomial(90, np.full(90, 1 / 90), size=6).astype(float)
+DECLARED = [name for name, kind in REGISTRY.items() if issubclass(kind, cr.Formulation)]
+
+
+def agree(one, other):
+    """Whether two certified answers are compatible: each is within its gap of the same optimum."""
+    slack = tolerance("summation") * max(1.0, abs(one.value))
+    return abs(one.value - other.value) <= max(one.gap, other.gap) + slack
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_compiled_and_default_solvers_agree_on_random_instances(name):
+    tried = 0
+    for seed, solver in (
+        (0, "jax-accelerated"),
+        (1, "jax-accelerated"),
+        (2, "jax-newton"),
+        (3, "jax-newton"),
+    ):
+        problem = REGISTRY[name].random(seed)
+        if solver not in cr.solvers.available(problem) or (solver == "jax-accelerated" and tried):
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cr.ConvergenceWarning)
+            first = problem.solve()
+            found, tried = problem.solve(solver), tried + 1
+        assert found.status is first.status
+        assert not found.converged or agree(found, first)
+    if not tried:
+        pytest.skip(f"no random {name} is differentiable")
+
+
+# --- a device --------------------------------------------------------------------------------------------------------
+
+
+def test_a_device_chooses_the_compiled_solver():
+    assert PUSH.solve(device="cpu").solver == "jax-newton"
+    assert WITH_L1.solve(device="cpu").solver == "jax-accelerated"
+    assert PUSH.solve().solver == "newton"
+    assert agree(PUSH.solve(device="cpu"), PUSH.solve())
+
+
+def test_a_device_that_is_not_there_or_of_no_use_is_refused():
+    with pytest.raises(
+        ValueError, match=r"device is 'tpu', and JAX has no such device in this process, but cpu:0"
+    ):
+        PUSH.solve(device="tpu")
+    with pytest.raises(TypeError, match="device is 3, expected 'cpu'"):
+        PUSH.solve(device=3)
+    with pytest.raises(ValueError, match="solver newton runs in numpy"):
+        PUSH.solve("newton", device="cpu")
+    with pytest.raises(ValueError, match="no compiled solver fits this TopPush"):
+        cr.problems.TopPush(X, Y, l2=0.1).solve(device="cpu")
+
+
+class Full:
+    """A device with little memory."""
+
+    def memory_stats(self):
+        return {"bytes_limit": 1000, "bytes_in_use": 400}
+
+    def __str__(self):
+        return "small:0"
+
+
+def test_a_device_that_is_full_is_named_with_the_bytes(monkeypatch):
+    with pytest.raises(
+        DeviceMemoryError, match=r"small:0 is full: the solve needs about 1000 bytes \(800 for the"
+    ):
+        check_room(Full(), 800)
+    check_room(Full(), 400)
+    check_room(find_device("cpu"), 1 << 60)  # a CPU does not tell its memory
+    import jax
+
+    with pytest.raises(MemoryError, match=r"is full: RESOURCE_EXHAUSTED"), computing_on(find_device("cpu")):
+        jax.numpy.zeros(1 << 50).block_until_ready()
+    before = PUSH.solve()
+    monkeypatch.setattr(
+        "convexrank.solvers.jitted._chunks.check_room", lambda device, needed: check_room(Full(), needed)
+    )
+    with pytest.raises(MemoryError, match="The problem is as it was"):
+        PUSH.solve(device="cpu")
+    assert np.array_equal(PUSH.solve().x, before.x)
+
+
+def test_data_in_single_precision_say_what_they_cannot_reach():
+    problem = WITH_L1.changed(dtype="float32")
+    found = problem.solve("jax-accelerated", tol=1e-6)
+    assert found.converged
+    with pytest.warns(cr.ConvergenceWarning, match=r"float32, and rounding leaves this gap.*value - optimum"):
+        lost = problem.solve("jax-accelerated", tol=1e-15)
+    assert not lost.converged
+    assert 1e-15 < lost.gap < 1e-5
+
+
+def test_callbacks_limits_and_starts_are_those_of_the_loop():
+    seen = []
+    found = WITH_L1.solve(
+        cr.solvers.JaxAccelerated(chunk=3), callback=lambda state: seen.append(state.iteration)
+    )
+    assert seen == list(range(len(seen)))
+    with pytest.warns(cr.ConvergenceWarning, match="MAX_ITER"):
+        assert WITH_L1.solve(cr.solvers.JaxAccelerated(chunk=1), max_iter=2).iterations == 2
+    with pytest.warns(cr.ConvergenceWarning, match="INTERRUPTED"):
+        WITH_L1.solve("jax-accelerated", tol=1e-14, callback=lambda state: state.iteration == 1)
+    assert WITH_L1.solve("jax-accelerated", x0=found).iterations == 0
+
+
+def test_one_program_serves_a_shape_class():
+    from convexrank.solvers.jitted._chunks import compiled
+
+    for n in (60, 62, 64):
+        cr.problems.PNormPush(X[:n], Y[:n], p=2, l2=0.1 * n).solve("jax-newton")
+    before = compiled(newton.advance, True).count
+    for n in (58, 61, 63):
+        cr.problems.PNormPush(X[:n], Y[:n], p=2, l2=0.1 * n).solve("jax-newton")
+    assert compiled(newton.advance, True).count == before
+
+
+def test_conjugate_gradients_agree_with_the_hessian():
+    truncated = PUSH.solve(cr.solvers.JaxNewton(columns=0))
+    assert truncated.converged
+    assert agree(truncated, PUSH.solve("jax-newton"))
+
+
+def test_a_wrong_step_is_not_reported_as_converged(monkeypatch):
+    """The device's own value may be wrong; the certificate is evaluated elsewhere."""
+    start = accelerated.start
+
+    def wrong(smooth, prox, x0):
+        state = start(smooth, prox, x0)
+        return state._replace(gradient=0.0 * state.gradient)
+
+    monkeypatch.setattr(accelerated, "start", wrong)
+    with pytest.warns(cr.ConvergenceWarning, match="MAX_ITER"):
+        found = PUSH.solve("jax-accelerated", max_iter=0)
+    assert not found.converged
+
+
+def test_arrays_on_another_device_choose_it():
+    program = """
+        import os
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+        import jax, numpy as np, convexrank as cr
+        X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+        there = jax.device_put(X, jax.devices()[1])
+        problem = cr.problems.PNormPush(there, X[:, 0] > 0.3, p=2, l2=0.1)
+        print(problem.solve().solver, problem.changed(l2=1.0).solve().solver, problem.solve("newton").solver)
+        here = cr.problems.PNormPush(jax.device_put(X, jax.devices()[0]), X[:, 0] > 0.3, p=2, l2=0.1)
+        state = cr.solvers.JaxNewton(device="cpu:1").init(problem, np.zeros(3))
+        print(here.solve().solver, state.memory.inner.x.devices())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
+    )
+    first, second = done.stdout.strip().splitlines()
+    assert first == "jax-newton jax-newton newton"
+    assert second.startswith("newton {")
+    assert "1" in second
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 6])
+def test_games_are_played_on_a_device(seed):
+    game = cr.problems.PageRankGame.random(seed)
+    found, first = game.solve("jax-no-regret-play", tol=1e-5), game.solve()
+    assert found.converged
+    assert found.gap == game.certificate(found.x, found.witness).gap
+    assert abs(found.value - first.value) <= found.gap + first.gap
+    dual = game.dual()
+    assert abs(dual.solve(device="cpu").value - dual.solve().value) <= tolerance("two solvers")
+
+
+# --- many problems ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize(
+    ("problem", "varied"),
+    [
+        (PUSH, {"sample_weight": WEIGHTS}),
+        (PUSH, {"l2": np.array([1.0, 0.3, 0.1, 0.03]), "sample_weight": WEIGHTS[:4]}),
+        (PUSH, {"p": np.array([1.0, 2.0, 4.0])}),
+        (WITH_L1, {"l1": np.array([0.1, 0.03, 0.01])}),
+        (cr.problems.IRPush(X, Y, l2=0.1), {"sample_weight": WEIGHTS}),
+        (PUSH, {"y": np.array([rng.permutation(Y) for _ in range(4)])}),
+    ],
+)
+def test_a_batch_equals_single_solves(problem, varied, device):
+    found = cr.solve_many(problem, device=device, **varied)
+    assert found.converged.all()
+    for place, solution in enumerate(found):
+        alone = problem.changed(**{name: values[place] for name, values in varied.items()})
+        assert agree(solution, alone.solve())
+        certificate = alone.certificate(solution.x)
+        assert solution.gap == certificate.gap
+        assert solution.instance.l2 == alone.l2
+
+
+def test_batches_of_different_lengths_and_unknown_names_are_refused():
+    with pytest.raises(ValueError, match=r"l2 of shape \(3,\), p of shape \(2,\): expected the same number"):
+        cr.solve_many(PUSH, l2=[1.0, 0.1, 0.01], p=[1.0, 2.0])
+    with pytest.raises(ValueError, match="nothing is varied"):
+        cr.solve_many(PUSH)
+    with pytest.raises(ValueError, match="q is no parameter of PNormPush"):
+        cr.solve_many(PUSH, q=[1.0])
+    with pytest.raises(ValueError, match="problem 1: l2 is -1"):
+        cr.solve_many(PUSH, l2=[1.0, -1.0])
+    with pytest.raises(ValueError, match=r"problem 0: .*sample_weight"):
+        cr.solve_many(PUSH, sample_weight=WEIGHTS[:, :50])
+    with pytest.raises(ValueError, match="no compiled loop"):
+        cr.solve_many(cr.problems.TopPush(X, Y, l2=0.1), l2=[1.0, 0.1], device="cpu")
+
+
+def test_shapes_that_differ_are_solved_in_several_programs():
+    """A weight of 0 takes a row out: the groups of rows have other sizes."""
+    weights = np.ones((3, 90))
+    weights[1, :60] = 0.0
+    found = cr.solve_many(PUSH, sample_weight=weights, device="cpu")
+    assert found.converged.all()
+    assert found.together == 3
+
+
+def test_a_wrong_point_of_the_batch_is_found_and_solved_alone(monkeypatch):
+    from convexrank.solvers import weighted_newton
+
+    right = cr.solve_many(PUSH, sample_weight=WEIGHTS)
+    assert right.together == 6
+    points = weighted_newton._points
+    monkeypatch.setattr(weighted_newton, "_points", lambda *parts: points(*parts) + 0.1)
+    found = cr.solve_many(PUSH, sample_weight=WEIGHTS)
+    assert found.together == 0
+    assert found.converged.all()
+    assert all(agree(one, other) for one, other in zip(found, right, strict=True))
+
+
+def test_a_time_limit_is_for_all_of_them():
+    with pytest.warns(cr.ConvergenceWarning, match="TIME_LIMIT"):
+        found = cr.solve_many(PUSH, l2=np.geomspace(1.0, 0.01, 50), time_limit=1e-6)
+    assert len(found) == 50
+    assert not found.converged.all()
+
+
+def test_frames_and_representation():
+    found = cr.solve_many(PUSH, l2=[1.0, 0.1])
+    frame = found.to_frame()
+    assert frame["l2"].tolist() == [1.0, 0.1]
+    assert repr(found).startswith("Solutions: 2 problems over l2: 2 CONVERGED, gaps up to ")
+
+
+# --- resampled weights -----------------------------------------------------------------------------------------------
+
+
+def test_bootstrap_intervals_are_the_percentiles_of_single_solves():
+    found = cr.inference.bootstrap_weights(PUSH, 12, seed=3, level=0.8, tol=1e-9)
+    draws = np.array(
+        [
+            PUSH.changed(sample_weight=counts).solve(tol=1e-9).x
+            for counts in found.solutions.parameters["sample_weight"]
+        ]
+    )
+    near = tolerance("two solvers") ** 0.5
+    assert np.allclose(found.lower, np.quantile(draws, 0.1, axis=0), atol=near)
+    assert np.allclose(found.upper, np.quantile(draws, 0.9, axis=0), atol=near)
+    assert (found.solutions.parameters["sample_weight"].sum(axis=1) == 90.0).all()
+    again = cr.inference.bootstrap_weights(PUSH, 12, seed=3, level=0.8, tol=1e-9)
+    assert np.array_equal(found.draws, again.draws)
+    assert (found.frequencies == 1.0).all()
+
+
+def test_queries_are_drawn_as_a_whole():
+    qid = np.repeat(np.arange(18), 5)
+    problem = cr.problems.PNormPush(X, Y, p=2, l2=0.1, qid=qid)
+    counts = cr.inference.bootstrap_weights(problem, 4, seed=0).solutions.parameters["sample_weight"]
+    assert all(len(np.unique(counts[:, qid == query][0])) == 1 for query in range(18))
+    assert (counts.reshape(4, 18, 5)[:, :, :1] == counts.reshape(4, 18, 5)).all()
+
+
+def test_selection_frequencies_are_those_of_the_halves():
+    found = cr.inference.stability_selection(WITH_L1, l1=[0.05, 0.2], pairs=4, seed=0)
+    assert found.l1.tolist() == [0.2, 0.05]
+    draws = np.random.default_rng(0)
+    counts = np.zeros((2, 5))
+    for _ in range(4):
+        half = np.zeros(90)
+        half[draws.permutation(90)[:45]] = 1.0
+        for weights in (half, 1.0 - half):
+            for place, l1 in enumerate(found.l1):
+                counts[place] += WITH_L1.changed(sample_weight=weights, l1=l1).solve(tol=1e-6).x != 0.0
+    assert np.array_equal(found.frequencies, counts / 8)
+    assert found.false_selections(0.9) == pytest.approx(found.mean_count**2 / (0.8 * 5))
+    with pytest.raises(ValueError, match=r"threshold is 0\.5, expected a share above"):
+        found.selected(0.5)
+
+
+def test_data_that_cannot_be_resampled_are_refused():
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        cr.inference.bootstrap_weights(cr.problems.Retargeting(X, np.arange(90) % 3, l2=0.1), 5, seed=0)
+    with pytest.raises(ValueError, match="expected strengths above 0"):
+        cr.inference.stability_selection(WITH_L1, l1=[0.0, 1.0], seed=0)
+
+
+def test_figures_of_resampled_weights():
+    plotting = pytest.importorskip("convexrank.plotting")
+    found = cr.inference.bootstrap_weights(PUSH, 5, seed=0)
+    panel = plotting.weight_intervals(found, top=3, names=list("abcde"))
+    assert len(panel.get_yticklabels()) == 3
+    with pytest.raises(ValueError, match="names has 2 entries, expected 5"):
+        plotting.weight_intervals(found, names=["a", "b"])
+    chosen = cr.inference.stability_selection(WITH_L1, l1=[0.2, 0.05], pairs=3, seed=0)
+    assert len(plotting.selection_frequencies(chosen).lines) == 5 + 1
