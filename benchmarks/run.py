@@ -15,6 +15,7 @@ from pathlib import Path
 from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
+from devices import devices
 from extremes import extremes
 from gpu import gpu
 from graphs import graphs
@@ -58,10 +59,11 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "trees": trees,
     "sizes": sizes,
     "growth": growth,
+    "gpu": gpu,
+    "devices": devices,
     "scale": scale,
     "pairs": pairs,
     "projections": projections,
-    "gpu": gpu,
     "learned": learned_divergence,
     "graphs": graphs,
     "many_ranks": many_ranks,
