@@ -15,6 +15,7 @@ from pathlib import Path
 from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
+from devices import devices
 from extremes import extremes
 from gpu import gpu
 from graphs import graphs
@@ -29,6 +30,7 @@ from pairs import pairs
 from pnorm import exact, pnorm
 from projections import projections
 from promise_coverage import promises
+from real_rows import real_rows
 from report import Section, Table, environment, plain, restructured, summary
 from retargeting import retargeting
 from scale import scale
@@ -53,13 +55,15 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "sorted": sorted_objectives,
     "wide": wide,
     "text": text,
+    "real_rows": real_rows,
     "trees": trees,
     "sizes": sizes,
     "growth": growth,
+    "gpu": gpu,
+    "devices": devices,
     "scale": scale,
     "pairs": pairs,
     "projections": projections,
-    "gpu": gpu,
     "learned": learned_divergence,
     "graphs": graphs,
     "many_ranks": many_ranks,
