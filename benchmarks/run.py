@@ -30,6 +30,7 @@ from pairs import pairs
 from pnorm import exact, pnorm
 from projections import projections
 from promise_coverage import promises
+from real_rows import real_rows
 from report import Section, Table, environment, plain, restructured, summary
 from retargeting import retargeting
 from scale import scale
@@ -54,6 +55,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "sorted": sorted_objectives,
     "wide": wide,
     "text": text,
+    "real_rows": real_rows,
     "trees": trees,
     "sizes": sizes,
     "growth": growth,

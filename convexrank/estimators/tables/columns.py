@@ -43,7 +43,7 @@ def columns_of(table: Any) -> dict[str, Array]:
         single = [name for name, column in found.items() if column.ndim == 0]
         if single:
             raise TypeError(
-                f"X has {shown(table[single[0]])} as column {single[0]}, expected one entry for each row."
+                f"X has {shown(found[single[0]].item())} as column {single[0]}, expected one entry for each row."
             )
     else:
         try:
