@@ -366,17 +366,17 @@ class Problem(Displayed):
 
         Examples
         --------
-        Of two features, the second may not lower a score, and the weights have at most length 1:
+        Of two features, the second may not have a negative weight, and the weights have at most length 1:
 
         >>> import cvxpy as cp
         >>> import convexrank as cr
         >>> X = [[1.0, 0.2], [2.0, -0.1], [1.5, 0.3], [0.0, 0.4]]
         >>> problem = cr.problems.PNormPush(X, [1, 1, 0, 0], p=4, l2=0.1)
         >>> print(*problem.solve().x.round(3))
-        0.646 -0.814
+        0.169 -2.073
         >>> solution = problem.solve("exact", constraints=lambda w: [w[1] >= 0, cp.norm(w) <= 1])
         >>> print(*solution.x.round(3) + 0.0)
-        0.606 0.0
+        0.387 0.0
         """
         self.refuse_edited()
         options: dict[str, Any] = {

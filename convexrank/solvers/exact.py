@@ -98,9 +98,9 @@ class ExactSolver:
     >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
     >>> problem.solve(cr.solvers.ExactSolver("CLARABEL")).status.name
     'CONVERGED'
-    >>> solution = problem.solve(cr.solvers.ExactSolver(constraints=lambda w: [w[0] <= 0.5]))
+    >>> solution = problem.solve(cr.solvers.ExactSolver(constraints=lambda w: [w[0] <= 0.25]))
     >>> solution.certificate.kind, round(float(solution.x[0]), 6)
-    ('constrained', 0.5)
+    ('constrained', 0.25)
     """
 
     solver: str | None = None

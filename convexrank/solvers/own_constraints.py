@@ -1,13 +1,13 @@
 r"""Constraints of the caller's own on the weights of a convex problem, and a lower bound on the minimum under them.
 
-Let the constraints be :math:`g(w) \le 0` and :math:`Aw = b`. For multipliers :math:`\lambda \ge 0` and any ν, and with
-tangents of g at a point x, which by convexity are nowhere above it,
+Let the constraints be :math:`g(w) \le 0` and :math:`Aw = b`. For multipliers :math:`\lambda \ge 0` and any ν,
 
-.. math:: f(w) \;\ge\; f(w) + \lambda^\top[g(x) + G(w - x)] + \nu^\top(Aw - b) \quad\text{at every feasible } w.
+.. math:: f(w) \;\ge\; f(w) + \lambda^\top g(w) + \nu^\top(Aw - b) \quad\text{at every feasible } w.
 
-The right side is the objective plus one linear function. The certificate of :mod:`convexrank.core.certificates` bounds
-its minimum over all w from below. The multipliers come from the conic solver and are not trusted: whatever they are,
-the bound holds; poor ones only make the gap large.
+The right side is again a convex risk and a penalty. The certificate of :mod:`convexrank.core.certificates` bounds its
+minimum over all w from below, by tangents of the risk and of g; where g has kinks it looks for as many points as it
+needs. The multipliers come from the conic solver and are not trusted: whatever they are, the bound holds; poor ones
+only make the gap large.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from convexrank.data import shown
 
 Array = np.ndarray
 
+_UNUSABLE = Minorant(math.inf, math.nan, np.zeros(1), math.inf, math.inf, math.inf)
 _EXAMPLE = "such as lambda w: [w[0] >= 0]"
 
 
@@ -179,18 +180,22 @@ class UnderConstraints(Problem):
         remark = f"they are violated by at most {violation:.2g}"
         nothing = Certificate(math.inf, value, -math.inf, "constrained", remark=remark)
         given = witness.__dict__["values"] if isinstance(witness, Multipliers) else None
-        line = self._line(w, given)
-        if line is None or not math.isfinite(value + violation):
+        if not math.isfinite(value + violation):
             return nothing
-        found = certify(cast(LinearRisk, _Tilted(problem, line)), w)
+        found = certify(cast(LinearRisk, _Lagrangian(self, given)), w)
         gap = max(value + error - found.lower_bound, violation)
         if not math.isfinite(gap):
             return nothing
         radius = found.radius if found.kind == "ball" else math.inf
         return Certificate(gap, value, found.lower_bound, "constrained", radius, remark=remark)
 
-    def _line(self, x: Array, given: list[Array] | None) -> Minorant | None:
-        """The linear function of the multipliers and the tangents at x: at most 0 wherever the constraints hold."""
+    @property
+    def are_affine(self) -> bool:
+        """Whether the constraints are linear, without kinks."""
+        return all(part.expr.is_affine() for part in self._stated[1])
+
+    def tangent(self, x: Array, given: list[Array] | None) -> Minorant:
+        """Return the linear function of multipliers and tangents at x: at most 0 wherever the constraints hold."""
         from cvxpy.constraints.nonpos import Inequality
 
         w, constraints = self._stated
@@ -206,7 +211,7 @@ class UnderConstraints(Problem):
             with np.errstate(all="ignore"):
                 found, values = part.expr.grad[w], np.ravel(part.expr.value, order="F")
             if found is None:  # outside of where the constraint is defined
-                return None
+                return _UNUSABLE
             columns = found if sparse.issparse(found) else np.reshape(found, (len(x), size))
             pull, sizes = columns @ multipliers, abs(columns) @ np.abs(multipliers)
             slope, lengths = slope + pull, lengths + sizes
@@ -225,28 +230,30 @@ class UnderConstraints(Problem):
 
 
 @dataclass(frozen=True)
-class _Tilted:
-    """The problem with a linear function added to its risk, as certificates read it."""
+class _Lagrangian:
+    """The problem with multipliers times the constraints in its risk, as certificates read it."""
 
-    problem: Any
-    line: Minorant
+    under: UnderConstraints
+    multipliers: list[Array] | None
 
-    #: Nothing bounds a linear function from below.
+    #: A linear function has no lower bound.
     risk_infimum = -math.inf
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the problem's."""
-        return getattr(self.problem, name)
+        return getattr(self.under.problem, name)
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether there are no kinks; where there are some, a certificate looks for more points than one."""
+        return self.under.problem.differentiable and self.under.are_affine
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
-        """Return the tangent of the risk plus the line."""
-        own, line = (
-            self.problem.reference_minorant(w, width) if width else self.problem.reference_minorant(w),
-            self.line,
-        )
+        """Return the tangent of the risk plus that of the constraints."""
+        own, line = self.under.problem.reference_minorant(w), self.under.tangent(w, self.multipliers)
         return replace(
             own,
-            risk=own.risk + line.offset + float(line.slope @ w),
+            risk=own.risk + line.risk,
             offset=own.offset + line.offset,
             slope=own.slope + line.slope,
             risk_error=own.risk_error + line.risk_error,
