@@ -443,6 +443,9 @@ def test_limits():
         (np.timedelta64(1, "s"), TypeError, "timedelta64"),
         (1.0, TypeError, "float"),
         (NAN, TypeError, "float"),
+        (np.array(1.0), TypeError, "ndarray"),
+        (np.array(True), TypeError, "ndarray"),
+        (np.array([1]), TypeError, "ndarray"),
         ("1", TypeError, "str"),
         (None, TypeError, "NoneType"),
         (0, ValueError, "n is 0, expected an integer of at least 1"),
@@ -455,7 +458,7 @@ def test_bad_integers_are_refused(value, error, words):
 
 
 def test_good_integers_are_taken():
-    for value in (3, np.int64(3), np.uint8(3)):
+    for value in (3, np.int64(3), np.uint8(3), np.array(3), np.array(3, dtype=np.uint8)):
         assert check_integer(value, "n", 1) == 3
         assert type(check_integer(value, "n", 1)) is int
 

@@ -56,6 +56,14 @@ def test_precision_is_the_mean_over_all_allowed_orders(data, k):
     assert metrics.recall_at(y, s, k) == pytest.approx(expected * k / y.sum(), rel=SUMMATION)
 
 
+@pytest.mark.parametrize("measure", [metrics.precision_at, metrics.recall_at])
+def test_an_integer_array_without_dimension_is_a_count(measure):
+    y, s = [1, 0, 1, 0], [4, 3, 2, 1]
+    for count in (1, 2, 3):
+        assert measure(y, s, np.array(count)) == measure(y, s, np.int64(count)) == measure(y, s, count)
+    assert measure(y, s, np.array(1)) != measure(y, s, np.array(1.0)) == measure(y, s, 1.0)
+
+
 TIED = (np.array([True, False, True, False, True, False]), np.array([3.0, 3.0, 2.0, 1.0, 1.0, 0.0]))
 PLANTED = {
     "heights": lambda y, s: metrics.heights(y, s)[::-1],

@@ -227,3 +227,80 @@ def test_bad_input_is_refused(case):
     arguments = {"X": [[1.0], [2.0], [0.0], [0.5]], "y": [1, 1, 0, 0], "l2": 0.1} | changed
     with pytest.raises(error, match=words):
         RateConstrained(**arguments)
+
+
+# --- the estimator ----------------------------------------------------------------------------------------------------
+
+NAMED = {"objective": "rate_constrained", "l2": 0.02}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_ranker_keeps_the_rate_on_its_rows(name, weighted):
+    X, y = data(7, 80)
+    limit = {name: LIMITS[name]}
+    counts = np.random.default_rng(7).integers(0, 3, size=len(y)) if weighted else np.ones(len(y), dtype=int)
+    model = cr.PushRanker(**NAMED, **limit).fit(X, np.where(y, "yes", "no"), sample_weight=counts)
+    rows, labels = np.repeat(X, counts, axis=0), np.repeat(y, counts)
+    assert model.solution_.value == pytest.approx(
+        by_cvxpy(rows, labels, 0.02, **limit), rel=TOLERANCES["two solvers"]
+    )
+    assert model.coef_.shape == (3,)
+    assert model.predict(X) == pytest.approx(X @ model.coef_)
+    predicted = model.predict(rows) > model.threshold_
+    fpr, recall = predicted[~labels].mean(), predicted[labels].mean()
+    precision = labels[predicted].mean()
+    assert (model.rates_.fpr, model.rates_.recall, model.rates_.precision) == pytest.approx(
+        (fpr, recall, precision)
+    )
+    assert {"max_fpr": fpr <= 0.2, "min_recall": recall >= 0.6, "min_precision": precision >= 0.3}[name]
+    assert set(model.contributions(X)) == {"x0", "x1", "x2"}
+
+
+def test_the_ranker_says_that_no_point_keeps_the_rate():
+    X, y = data(5, 60, share=0.15)
+    X = np.random.default_rng(1).normal(size=X.shape)  # which say nothing about y
+    least = RateConstrained(X, y, min_precision=0.6, l2=0.02).infeasibility().least
+    words = rf"INFEASIBLE: .* min_precision=0\.6 .* at least {least:.4g} times .* proved in rational numbers"
+    with pytest.raises(ValueError, match=words):
+        cr.PushRanker(**NAMED, min_precision=0.6).fit(X, y)
+
+
+def test_searches_and_later_fits_of_the_ranker():
+    from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+    X, y = data(8, 90)
+    model = cr.PushRanker(**NAMED)
+    grid = {"max_fpr": [0.1, 0.3], "l2": [0.02, 1.0]}
+    search = GridSearchCV(model, grid, cv=StratifiedKFold(3), error_score="raise").fit(X, y)
+    best = search.best_estimator_
+    again = cr.PushRanker(**NAMED, warm_start=True).set_params(**search.best_params_).fit(X, y)
+    assert np.array_equal(again.coef_, best.coef_)
+    first = again.threshold_
+    assert again.fit(X, y).threshold_ == pytest.approx(first, rel=1e-4)  # from its point, threshold included
+    assert again.solution_.converged
+    again.set_params(objective="push", max_fpr=None).fit(X, y)  # leaves nothing of the rule behind
+    assert not hasattr(again, "threshold_")
+    assert not hasattr(again, "rates_")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({}, "no limit given, expected exactly one of max_fpr, min_recall, min_precision"),
+        ({"max_fpr": 0.1, "min_recall": 0.9}, "max_fpr and min_recall given"),
+        ({"max_fpr": 0.1, "l2": 0.0}, "l2 is 0"),
+        ({"max_fpr": 0.1, "l1": 0.1}, "l1 is 0.1, but objective='rate_constrained' has no such parameter"),
+        ({"max_fpr": 0.1, "p": 8}, "p is 8, but objective='rate_constrained' has no such parameter"),
+        ({"max_fpr": 0.1, "features": "thresholds"}, "takes features='linear' of rows in memory"),
+        ({"objective": "partial_auc", "min_recall": 0.9}, "min_recall is 0.9, but objective='partial_auc'"),
+    ],
+)
+def test_bad_parameters_of_the_ranker_are_refused(parameters, words):
+    with pytest.raises(ValueError, match=words):
+        cr.PushRanker(**NAMED | parameters).fit(*data(9))
+
+
+def test_paths_have_no_threshold():
+    with pytest.raises(ValueError, match="objective is 'rate_constrained', expected one of"):
+        cr.PushRankerCV(**NAMED, max_fpr=0.1, path="l2", values=[0.1, 1.0]).fit(*data(9))

@@ -169,9 +169,9 @@ class LinearEstimator(BaseEstimator):
         )
 
     def _start(self, dimension: int) -> Array | None:
-        """Return the weights of the fit before, where ``warm_start`` asks for them and they fit."""
-        before = getattr(self, "coef_", None) if check_flag(self.warm_start, "warm_start") else None
-        return before if before is not None and len(before) == dimension else None
+        """Return the point of the fit before, where ``warm_start`` asks for it and it fits."""
+        before = getattr(self, "solution_", None) if check_flag(self.warm_start, "warm_start") else None
+        return before.x if before is not None and len(before.x) == dimension else None
 
     def _keep(self, solution: Solution) -> Self:
         """Set the fitted attributes; refuse a solution that would predict NaN."""

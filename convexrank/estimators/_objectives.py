@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from convexrank import losses, prices
+from convexrank.backend.design import Design
 from convexrank.core.problem import Problem
-from convexrank.data import check_choice, check_positive
-from convexrank.problems import REGISTRY, PNormPush, Push, RmaxPush, TopPush
+from convexrank.data import check_choice, check_positive, shown
+from convexrank.problems import REGISTRY, PNormPush, Push, RateConstrained, RmaxPush, TopPush
 from convexrank.problems._formulation import Formulation
 
 Array = np.ndarray
@@ -71,10 +72,12 @@ def push_on_means(
     loss: Any = "exponential",
     *,
     sample_weight: Any,
-    **penalty: Any,
+    l2: float,
+    l1: float,
 ) -> Problem:
     """Return the push that p, a price and a loss name, on means."""
     loss = losses.resolve(loss)
+    penalty: dict[str, Any] = {"l2": l2, "l1": l1}
     if price is not None:
         scaled = _shares(positive, sample_weight, of_positives=False)
         return Push(X, positive, price, loss, sample_weight=scaled, **penalty)
@@ -88,6 +91,41 @@ def push_on_means(
         return RmaxPush(X, positive, loss, sample_weight=sample_weight, **penalty)
     scaled = _shares(positive, sample_weight, of_positives=True)
     return Push(X, positive, prices.Power(p), loss, sample_weight=scaled, **penalty)
+
+
+def feasible_rates(
+    X: Any,
+    positive: Array,
+    max_fpr: float | None = None,
+    min_recall: float | None = None,
+    min_precision: float | None = None,
+    *,
+    sample_weight: Any,
+    l2: float,
+) -> RateConstrained:
+    """Return the problem with a rate as a constraint; refuse one whose constraint no point satisfies.
+
+    Raises
+    ------
+    ValueError
+        When columns are never built, or no point satisfies the constraint, with what proves it.
+    """
+    if isinstance(X, Design):
+        raise ValueError(
+            f"objective='rate_constrained' takes features='linear' of rows in memory, and got {shown(X)}; pass an "
+            "array or a sparse array."
+        )
+    limits = {"max_fpr": max_fpr, "min_recall": min_recall, "min_precision": min_precision}
+    problem = RateConstrained(X, positive, l2=l2, sample_weight=sample_weight, **limits)
+    if problem.interior() is not None:
+        return problem
+    found = problem.infeasibility()
+    word = "proved in rational numbers" if found.proved else "by linear programming"
+    raise ValueError(
+        f"INFEASIBLE: no weights and threshold keep min_precision={min_precision} on these rows. The hinges that bound "
+        f"it are at least {found.least:.4g} times as large as allowed, {word}. Pass a lower min_precision, or fit "
+        "another objective and choose its threshold on other rows by threshold_for(X, y, min_precision=...)."
+    )
 
 
 def _shares(positive: Array, weights: Array | None, of_positives: bool) -> Array:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.model_selection import GroupKFold, check_cv
 
+from convexrank.estimators._objectives import push_on_means
 from convexrank.estimators._path_search import Fold, PathSearch, checked_folds
 from convexrank.estimators.push import PushRanker, check_one_query
 from convexrank.estimators.retargeting import RetargetingRanker
@@ -28,7 +29,10 @@ class PushRankerCV(PathSearch, PushRanker):
     Parameters
     ----------
     objective, price, loss, spectrum, bottom_weight, surrogate, beta, over, features, bins, monotone : optional
-        As for :class:`~convexrank.PushRanker`.
+        As for :class:`~convexrank.PushRanker`. Not ``"rate_constrained"``, whose points have a threshold: search its
+        rates and ``l2`` by ``GridSearchCV(PushRanker(objective="rate_constrained"), ...)``.
+    min_recall, min_precision : optional
+        Of no objective here.
     p, max_fpr, tau, l2, l1, solver, tol, max_iter : optional
         As for :class:`~convexrank.PushRanker`; the value of the parameter that the path follows is not used.
     tie_break, time_limit, warm_start, verbose : optional
@@ -75,6 +79,7 @@ class PushRankerCV(PathSearch, PushRanker):
     """
 
     _PATHS: ClassVar[dict[str, str]] = {name: name for name in ("l1", "l2", "p", "max_fpr", "tau")}
+    _OTHERS: ClassVar[dict[str, Any]] = {"push": push_on_means}
 
     def _queries(self, qid: Any, length: int) -> None:
         check_one_query(qid, length)

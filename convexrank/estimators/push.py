@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from inspect import signature
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import ClassifierTags, Tags
@@ -17,12 +17,12 @@ from convexrank.core.results import ConvergenceWarning
 from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights, shown
 from convexrank.estimators._conformal import checksum
 from convexrank.estimators._linear_ranker import SolvedRanker
-from convexrank.estimators._objectives import check_formulation, push_on_means
+from convexrank.estimators._objectives import check_formulation, feasible_rates, push_on_means
 from convexrank.estimators.held_out.promised import promised_threshold
 from convexrank.inference import Threshold
 from convexrank.metrics import auc
 from convexrank.metrics.tally import pair_order
-from convexrank.problems import RmaxPush, TopPush
+from convexrank.problems import RateConstrained, RmaxPush, TopPush
 from convexrank.problems.bipartite._base import Bipartite
 
 Array = np.ndarray
@@ -33,6 +33,8 @@ _OF_OBJECTIVES = (
     "price",
     "loss",
     "max_fpr",
+    "min_recall",
+    "min_precision",
     "spectrum",
     "bottom_weight",
     "tau",
@@ -69,6 +71,8 @@ class PushRanker(SolvedRanker):
     Other objectives are the formulations for two classes, by the name of the class in lower case: ``"partial_auc"`` is
     :class:`~convexrank.problems.PartialAUC`, ``"spectral_push"`` :class:`~convexrank.problems.SpectralPush`. They take
     those of the following parameters that the class has; :doc:`/best_of_a_list` compares them.
+    ``"rate_constrained"`` is :class:`~convexrank.problems.RateConstrained`: a threshold belongs to its scores, and the
+    rule "score above threshold" keeps the rate on the rows of the fit.
 
     With means over pairs, l2 and l1 keep their meaning when the number of rows changes, as in cross-validation.
 
@@ -84,14 +88,15 @@ class PushRanker(SolvedRanker):
         The power p of the push, greater than 0. With ``inf`` only the highest negative has a cost; p = 1 is RankBoost's
         objective. A loss other than the exponential needs p ≥ 1. Not used together with a price.
     objective : str
-        ``"push"`` for the table above, or the name of a formulation for two classes.
+        ``"push"`` for the table above, the name of a formulation for two classes, or ``"rate_constrained"``.
     price : Price, float or str, optional
         A price g from :mod:`convexrank.prices`, applied to the sum over positives as in the paper.
     loss : Loss or str, optional
         ``"exponential"``, ``"logistic"``, ``"hinge"``, ``"squared_hinge"`` or a loss object; by default the exponential
         for a push, and that of the class for other objectives.
-    max_fpr, spectrum, bottom_weight, tau, surrogate, beta, over : optional
-        Parameters of other objectives, as in their classes; by default those of the class.
+    max_fpr, min_recall, min_precision, spectrum, bottom_weight, tau, surrogate, beta, over : optional
+        Parameters of other objectives, as in their classes; by default those of the class. A rate as a constraint needs
+        exactly one of the first three, ``l2`` above 0, and linear features in memory.
     l2, l1 : float
         Strengths :math:`\lambda_2, \lambda_1` of the penalties, for features of about unit scale: standardise first. If
         both are zero, separable data have no minimiser; fit then warns and keeps the separating direction.
@@ -134,6 +139,10 @@ class PushRanker(SolvedRanker):
         The two labels, sorted; the second is the positive class.
     positive_class_ : label
         The label of the positive class, the larger of the two labels.
+    threshold_ : float
+        With ``objective="rate_constrained"``: rows with a higher score are predicted positive.
+    rates_ : Rates
+        With it: false positive rate, recall and precision of that rule on the rows of fit.
     gap_, n_iter_, solution_ : float, int, Solution
         Certified bound on objective − optimum, number of iterations, and the full solution;
         ``solution_.certificate`` names the kind of the bound.
@@ -166,6 +175,8 @@ class PushRanker(SolvedRanker):
     price: Any = None
     loss: Any = None
     max_fpr: float | None = None
+    min_recall: float | None = None
+    min_precision: float | None = None
     spectrum: Any = None
     bottom_weight: float | None = None
     tau: float | None = None
@@ -175,6 +186,9 @@ class PushRanker(SolvedRanker):
     l2: float = 1e-2
     l1: float = 0.0
     tie_break: Any = None
+
+    #: What is no formulation for two classes by itself.
+    _OTHERS: ClassVar[dict[str, Any]] = {"push": push_on_means, "rate_constrained": feasible_rates}
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn: as all rankers, and y is binary."""
@@ -203,7 +217,7 @@ class PushRanker(SolvedRanker):
         ------
         ValueError, TypeError
             When the data are not finite and real, lengths differ, y does not have two classes, qid names several
-            queries, or a parameter is out of range.
+            queries, a parameter is out of range, or no point satisfies a constraint (INFEASIBLE, with what proves it).
         KeyboardInterrupt
             When Ctrl-C is pressed, at the next step of the solve.
 
@@ -216,6 +230,13 @@ class PushRanker(SolvedRanker):
             check_choice(self.tie_break, {"limit": ""}, "tie_break")
         X, y = self._rows(X, y)
         problem = self._made(X, y, qid, sample_weight)
+        for name in ("threshold_", "rates_"):  # of an earlier fit
+            vars(self).pop(name, None)
+        if isinstance(problem, RateConstrained):
+            self._keep(self._solved(problem, self.solver))
+            self.coef_, self.threshold_ = self.coef_[:-1], float(self.coef_[-1])
+            self.rates_ = problem.rates(self.solution_)
+            return self
         if self.tie_break is None or not isinstance(problem, TopPush | RmaxPush):
             return self._keep(self._solved(problem, self.solver))
         with warnings.catch_warnings():
@@ -253,10 +274,10 @@ class PushRanker(SolvedRanker):
 
     def _problem(self, X: Any, positive: Array, weights: Array | None) -> Problem:
         """Return the problem that the parameters name."""
-        made = check_formulation(self.objective, Bipartite, "objective", push=push_on_means)
+        made = check_formulation(self.objective, Bipartite, "objective", **self._OTHERS)
         takes = signature(made).parameters
-        given: dict[str, Any] = {"l2": self.l2, "l1": self.l1, "sample_weight": weights}
-        for name in _OF_OBJECTIVES:
+        given: dict[str, Any] = {"l2": self.l2, "sample_weight": weights}
+        for name in ("l1", *_OF_OBJECTIVES):
             value, default = getattr(self, name), getattr(PushRanker, name)
             if name in takes:
                 given |= {} if value is None else {name: value}

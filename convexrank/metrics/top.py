@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import numbers
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 
 from convexrank.data import check_flag, check_integer, check_positive, check_share
+from convexrank.data.checks.values import is_integer
 from convexrank.metrics.queries import Empty, Ties
 from convexrank.metrics.relevance import query_precision
 from convexrank.metrics.tally import tally
@@ -204,7 +204,7 @@ def recall_at_precision(y: Any, s: Any, min_precision: float) -> float:
 
 def number_of_rows(k: int | float, n: int) -> int:
     """Turn k, a count or a share, into a number of rows from 1 to n."""
-    if isinstance(k, numbers.Integral):
+    if is_integer(k):
         count = check_integer(k, "k", 1)
         if count > n:
             raise ValueError(
@@ -215,4 +215,5 @@ def number_of_rows(k: int | float, n: int) -> int:
     if share > 1:
         raise ValueError(f"k is {k}, expected an integer count of rows or a float share in (0, 1].")
     # The binary float nearest to 0.07 lies above it: its product with 100 would round up to 8 rows.
-    return math.ceil(Fraction(str(share)) * n)
+    given = np.asarray(k)  # a float of less precision prints in its own digits
+    return math.ceil(Fraction(str(given[()] if given.dtype.kind == "f" else share)) * n)

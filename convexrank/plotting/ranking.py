@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convexrank.data import check_flag, check_integer, check_list, check_positive, read_array, shown
+from convexrank.data.checks.values import is_integer
 from convexrank.data.rankers import scores_of
 from convexrank.metrics import precision_at
 from convexrank.metrics.tally import tally
@@ -173,7 +173,7 @@ def precision_at_top(
     _check_rankings(rankings, "rankings")
     fractions = check_list(fractions, "fractions", "counts or shares")
     for place, fraction in enumerate(fractions):
-        if isinstance(fraction, int | np.integer):
+        if is_integer(fraction):
             most = min(len(read_array(y, "y")) for y, _ in rankings.values())
             if check_integer(fraction, f"fractions[{place}]", 1) > most:
                 raise ValueError(
@@ -193,7 +193,7 @@ def precision_at_top(
     sizes = np.linspace(9, 4, len(fractions))
     for style, size, fraction in zip(sequence(len(fractions)), sizes, fractions, strict=True):
         heights = [precision_at(y, scores, fraction) for y, scores in rankings.values()]
-        count = isinstance(fraction, numbers.Integral)
+        count = is_integer(fraction)
         name = f"first {fraction}" if count else f"top {100 * fraction:g} %"
         panel.plot(x, heights, marker="o", markersize=size, label=name, **style)
     panel.set_xticks(x, [label_text(key, bare=True) for key in rankings])

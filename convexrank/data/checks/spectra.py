@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from convexrank.data.checks.arrays import check_real_array
-from convexrank.data.checks.values import check_integer, check_share
+from convexrank.data.checks.values import check_integer, check_share, is_integer
 from convexrank.data.messages import shown
 
 # Weights of more different sizes are as many sums over all rows.
@@ -87,7 +86,7 @@ _ALLOWED = 'an array, "uniform", ("top", share) or ("top", count), such as ("top
 def _top(value: Any, name: str) -> Spectrum:
     if len(value) != 2 or value[0] != "top":
         raise ValueError(f"{name} is {shown(value)}, expected {_ALLOWED}.")
-    if isinstance(value[1], numbers.Integral):
+    if is_integer(value[1]):
         count = check_integer(value[1], f"{name}[1]", 1)
         return Spectrum((float(count),), (1.0 / count,), counted=True)
     share = check_share(value[1], f"{name}[1]")

@@ -102,9 +102,16 @@ def _refuse_extreme(number: float, name: str) -> None:
         )
 
 
+def is_integer(value: Any) -> bool:
+    """Tell whether a number is an integer by its type, alone or in an array without a dimension; no boolean is."""
+    if getattr(value, "ndim", None) == 0:  # numpy's or JAX's; to numpy a duration is an integer
+        return np.asarray(value).dtype.kind in "iu"
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 def check_integer(value: Any, name: str, minimum: int) -> int:
     """Return an integer of at least ``minimum``."""
-    if isinstance(value, bool | np.timedelta64) or not isinstance(value, numbers.Integral):
+    if not is_integer(value):
         raise TypeError(f"{name} is {shown(value)} of type {type(value).__name__}, expected an integer.")
     number = int(value)
     if not minimum <= number < 2**63:
