@@ -35,6 +35,10 @@ class PartialAUC(Bipartite):
     :math:`\beta \le 1/K` is :class:`RmaxPush`. Not smooth for :math:`\beta < 1`. A value costs O(n log n) with hinge
     and squared hinge, O(n) with the exponential loss, and O(I·K) otherwise.
 
+    Two-way, with the lowest :math:`(1-\gamma)I` positives only, the mean is the largest over all choices of both sets,
+    hence convex, too. There is no ``min_tpr``, as sums of pairs have fixed weights of the positives:
+    :doc:`/formulations/spectral_push` has the derivation, and solves it from cvxpy.
+
     Parameters
     ----------
     X, y, l2, l1, qid, sample_weight, dtype : as for :class:`PNormPush`
