@@ -10,6 +10,9 @@ setting (float32 arrays stay float32).
 A fourth kind of argument, :class:`LogDomain`, represents the number :math:`e^a` by its logarithm *a*. Atoms keep it in
 the logarithmic domain as long as possible. Thus the second form :math:`h(a) = g(e^a)` of a price does not overflow, and
 cvxpy recognises that it is convex (``log1p`` of :math:`e^a` becomes ``logistic(a)``).
+
+``pair_sums``, ``log_mean_exp``, ``mean_of_highest`` and ``spectral_sum`` take vectors of cvxpy alone, for problems of
+cvxpy: they are the atoms of :mod:`convexrank.modelling` in their exact reading.
 """
 
 from __future__ import annotations
@@ -24,8 +27,13 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend import interruption
 from convexrank.backend.dual_numbers import Dual, elementary, plain
 from convexrank.backend.jax_start import uses_jax
+
+# Those of cvxpy alone, and where they are: imported when they are used.
+_PLACE = "convexrank.problems._cvxpy_atoms"
+_OF_RISKS = {name: _PLACE for name in ("log_mean_exp", "mean_of_highest", "pair_sums", "spectral_sum")}
 
 __all__ = [
     "LogDomain",
@@ -43,10 +51,17 @@ __all__ = [
     "square",
     "sum",
     "x_log_x",
+    *_OF_RISKS,
 ]
 
 # Powers that are a few products.
 _WHOLE = range(2, 17)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_RISKS:
+        return getattr(interruption.import_module(_OF_RISKS[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def is_cvxpy(x: Any) -> bool:
