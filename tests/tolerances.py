@@ -21,6 +21,8 @@ TOLERANCES: dict[str, float] = {
     "128 bits": 1e-30,
     # Differences over four places, 1e-3 apart, of minimisers whose gap is 1e-14 or rounding: the root of it, over 1e-3.
     "derivative of a solve": 1e-4,
+    # A minimum under constraints against one by hand, where Clarabel does not always reach the 1e-10 asked for.
+    "constrained exact": 1e-7,
     # Differences 0.02 apart of exact solves, each right to the root of 1e-8 at best.
     "derivative of exact solves": 1e-2,
     # Two searches for the l2 of least held-out loss, by slopes and by values; and where, as the loss is flat there.

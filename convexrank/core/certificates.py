@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -49,6 +49,7 @@ _FOR_ALL = 10.0
 _PATIENCE = 20
 
 
+@runtime_checkable
 class LinearRisk(Protocol):
     """Interface of problems for certificates."""
 

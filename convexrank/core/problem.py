@@ -295,6 +295,7 @@ class Problem(Displayed):
         checkpoint: Any = None,
         every: int | None = None,
         device: Any = None,
+        constraints: Callable[[Any], Any] | None = None,
     ) -> Solution:
         """Solve, fast by default, exactly with ``solver="exact"``.
 
@@ -335,6 +336,11 @@ class Problem(Displayed):
             ``solver`` that is the first of ``jax-newton``, ``jax-accelerated`` and ``jax-no-regret-play`` that fits.
             By default the device on which X lies, if that is a JAX array on another device than the CPU; elsewhere the
             default solver runs in numpy, which is faster on a CPU.
+        constraints : callable, optional
+            Constraints of your own on the weights of a convex problem with linear scores, for ``solver="exact"``, which
+            is then the default: a function that takes the cvxpy variable of the weights, shape (d,), and returns a list
+            of constraints made by ``<=``, ``>=`` or ``==``. The certificate, of kind "constrained", bounds
+            value − minimum under the constraints, and their violation.
 
         Returns
         -------
@@ -345,7 +351,8 @@ class Problem(Displayed):
         ------
         ValueError, TypeError
             For an unknown solver, one that does not fit the problem, or options out of range; when a matrix that the
-            problem holds was edited in place; when JAX has no such device, or the solver runs on none.
+            problem holds was edited in place; when JAX has no such device, or the solver runs on none; for constraints
+            that are not convex by cvxpy's rules, are not on the weights alone, or go to another solver than the exact.
         MemoryError
             When the data do not fit the device, with the bytes needed; the problem is as it was.
         KeyboardInterrupt
@@ -356,6 +363,20 @@ class Problem(Displayed):
         -----
         ConvergenceWarning
             When the status is not CONVERGED, or the problem has a remark on the answer (see ``solution.message``).
+
+        Examples
+        --------
+        Of two features, the second may not have a negative weight, and the weights have at most length 1:
+
+        >>> import cvxpy as cp
+        >>> import convexrank as cr
+        >>> X = [[1.0, 0.2], [2.0, -0.1], [1.5, 0.3], [0.0, 0.4]]
+        >>> problem = cr.problems.PNormPush(X, [1, 1, 0, 0], p=4, l2=0.1)
+        >>> print(*problem.solve().x.round(3))
+        0.169 -2.073
+        >>> solution = problem.solve("exact", constraints=lambda w: [w[1] >= 0, cp.norm(w) <= 1])
+        >>> print(*solution.x.round(3) + 0.0)
+        0.387 0.0
         """
         self.refuse_edited()
         options: dict[str, Any] = {
@@ -367,7 +388,8 @@ class Problem(Displayed):
             "stop": stop,
             "checkpoint": checkpoint,
             "every": every,
-            "device": self._home if device is None and solver is None else device,
+            "device": self._home if device is None and solver is None and constraints is None else device,
+            "constraints": constraints,
         }
         try:
             if time_limit is None and not self._over_processes:

@@ -195,13 +195,15 @@ class Certificate:
         −infinity if there is no objective.
     kind : str
         The quantity that ``gap`` bounds. ``"global"``: value − infimum. ``"ball"``: value − minimum over ‖w‖₂ ≤ radius,
-        for problems in which nothing bounds the minimiser, or only a very small l1 does. ``"distance"``: the distance
+        for problems in which nothing bounds the minimiser, or only a very small l1 does. ``"constrained"``: value −
+        minimum under constraints that the caller added, and their violation, evaluated from multipliers in
+        floating-point arithmetic; over ‖w‖₂ ≤ radius if that is finite. ``"distance"``: the distance
         from the point to the solution, in ``metric``. ``"violation"``: the violation of the constraints of a
         feasibility problem, in ``metric``.
         ``"residual"``: ``gap`` is the residual of the method and not a bound on an error. A small residual means that
         the point is nearly stationary, or nearly a fixed point, but not that it is a global minimum.
     radius : float
-        The radius for kind "ball"; infinity otherwise.
+        The radius for kind "ball", and for "constrained" where nothing bounds the minimiser; infinity otherwise.
     metric : str
         The metric of the distance or the violation, such as "L1 norm". For kind "ball", the norm of the ball if it is
         not ‖w‖₂: ``"||w/units||"`` is the length in units of columns of different sizes.
@@ -210,7 +212,8 @@ class Certificate:
     least : float
         A lower bound on value − optimum (or on the distance); minus infinity if it was not computed.
     remark : str
-        A change of the problem to which the bound refers, such as an addition to a diagonal; empty without a change.
+        A change of the problem to which the bound refers, such as an addition to a diagonal, or how far constraints are
+        violated; empty without either.
 
     Examples
     --------
@@ -234,7 +237,8 @@ class Certificate:
     @property
     def says_nothing(self) -> bool:
         """Whether the gap is infinite, or one over a ball that is larger than the value."""
-        return not math.isfinite(self.gap) or (self.kind == "ball" and self.gap > max(1.0, abs(self.value)))
+        over_ball = self.kind in ("ball", "constrained") and math.isfinite(self.radius)
+        return not math.isfinite(self.gap) or (over_ball and self.gap > max(1.0, abs(self.value)))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -253,6 +257,9 @@ class Certificate:
             return f"the constraints are violated by at most {self.gap:.3g} ({self.metric}){least}"
         if self.kind == "ball":
             return f"value - minimum over {self.metric or '||w||'} <= {self.radius:.3g} is at most {self.gap:.3g}"
+        if self.kind == "constrained":
+            ball = f" and ||w|| <= {self.radius:.3g}" if math.isfinite(self.radius) else ""
+            return f"value - minimum under the constraints{ball} is at most {self.gap:.3g}"
         if self.kind == "residual":
             what = (
                 "no bound on an error"

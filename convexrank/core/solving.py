@@ -178,6 +178,19 @@ def _on_device(problem: Solvable, solver: Any, device: Any) -> Any:
     return replace(made, device=device)
 
 
+def _under(problem: Solvable, solver: Any, constraints: Any) -> Any:
+    """Return the exact solver with the caller's constraints; no other takes any."""
+    made = resolve(problem, "exact" if solver is None else solver)
+    if not hasattr(made, "constraints"):
+        raise ValueError(
+            f"constraints given, but solver {made.name} is a method for the problem without them; "
+            'write solve("exact", constraints=...), or leave them out.'
+        )
+    if made.constraints is not None:
+        raise ValueError("constraints given twice, to solve and to the solver; leave one of them out.")
+    return replace(made, constraints=constraints)
+
+
 def _is_own(solver: Any) -> bool:
     """Whether it is a function of the caller's own, which takes the problem and returns a point."""
     return callable(solver) and not isinstance(solver, type) and not hasattr(solver, "requires")
@@ -287,6 +300,7 @@ def solve(
     checkpoint: Any,
     every: int | None,
     device: Any = None,
+    constraints: Any = None,
 ) -> Solution:
     """Carry out ``problem.solve``; see :meth:`convexrank.Problem.solve`."""
     if own := _is_own(solver):
@@ -309,15 +323,18 @@ def solve(
         every=10 if every is None else check_integer(every, "every", 1),
     )
     with Block("solving"):
+        if constraints is not None:
+            solver = _under(problem, solver, constraints)
         made = resolve(problem, solver) if device is None else _on_device(problem, solver, device)
         made = made if own else problem.adapt_solver(made)
         problem.check_together(made, options)
+        asked, problem = problem, made.restricted(problem) if hasattr(made, "restricted") else problem
         if hasattr(made, "solve"):
             if options.checkpoint is not None:
                 raise ValueError(
                     f"checkpoint is {shown(checkpoint)}, but solver {made.name} takes no steps; leave it out."
                 )
-            solution = made.solve(problem, options)
+            solution = replace(made.solve(problem, options), problem=type(asked).__name__)
         else:
             # a solver over several processes brings a loop that they run together
             run = getattr(made, "loop", None) or iterate

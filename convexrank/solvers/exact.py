@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
 from convexrank.core.results import Solution, Status
 from convexrank.data import shown
+from convexrank.solvers.own_constraints import UnderConstraints
 
 # cvxpy's words for an answer. What is not listed here is a failure.
 _ANSWERS = {"optimal": True, "optimal_inaccurate": False}
@@ -86,6 +87,10 @@ class ExactSolver:
     options : mapping
         Options for ``cvxpy.Problem.solve``. By default Clarabel and SCS have a tighter tolerance than ``tol``, and end
         at ``time_limit``. Ctrl-C waits until the conic solver returns.
+    constraints : callable, optional
+        Constraints of your own on the weights of a convex problem with linear scores: a function that takes the cvxpy
+        variable of the weights, shape (d,), and returns a list of constraints of cvxpy, as does the option
+        ``constraints`` of ``solve``. The kind of the certificate is then "constrained".
 
     Examples
     --------
@@ -93,10 +98,14 @@ class ExactSolver:
     >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
     >>> problem.solve(cr.solvers.ExactSolver("CLARABEL")).status.name
     'CONVERGED'
+    >>> solution = problem.solve(cr.solvers.ExactSolver(constraints=lambda w: [w[0] <= 0.25]))
+    >>> solution.certificate.kind, round(float(solution.x[0]), 6)
+    ('constrained', 0.25)
     """
 
     solver: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    constraints: Callable[[Any], Any] | None = None
 
     name = "exact"
     requires = frozenset({"Exact"})
@@ -109,6 +118,10 @@ class ExactSolver:
             )
         if not isinstance(self.options, Mapping):
             raise TypeError(f"options is {shown(self.options)}, expected a mapping of options of cvxpy.")
+
+    def restricted(self, problem: Exact) -> Exact:
+        """Return the problem under the caller's constraints, if there are any."""
+        return problem if self.constraints is None else UnderConstraints(problem, self.constraints)
 
     def solve(self, problem: Exact, options: Options) -> Solution:
         """Solve and certify; the best certified answer is returned."""
