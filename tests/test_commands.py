@@ -206,9 +206,10 @@ def test_pagerank_prints_the_ranks(capsys, tmp_path):
     path.write_text("# a ring\n12,12\n" + "".join(f"{i},{(i + 1) % 12}\n" for i in range(12)))
     assert "pass --skip-rows 2 to skip it, or n= to keep it as an edge." in run(capsys, "pagerank", path)[2]
     path.write_text("7,9\n9,7\n8,7\n7,7\n9,8\n")
-    status, out, err = run(capsys, "pagerank", path, "--named", "--verbose")
-    assert "3 nodes, 5 edges" in out
-    assert "reading edges.csv" in err
+    for word in ("--progress", "--verbose"):
+        status, out, err = run(capsys, "pagerank", path, "--named", word)
+        assert "3 nodes, 5 edges" in out
+        assert "reading edges.csv" in err
 
 
 def test_pagerank_tells_of_ties(capsys, tmp_path):

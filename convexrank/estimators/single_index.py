@@ -95,7 +95,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     warm_start : bool
         Whether to start from the weights of the previous fit, if their number fits; not used in a cross-validation.
     verbose : bool
-        Whether to show a progress bar for the last solve.
+        Whether to show a progress bar for the last solve: scikit-learn's word for ``progress`` there.
 
     Attributes
     ----------
