@@ -33,9 +33,9 @@ from convexrank.backend.jax_start import uses_jax
 
 # Those of cvxpy alone, and where they are: imported when they are used.
 _PLACE = "convexrank.problems._cvxpy_atoms"
-_OF_RISKS = {name: _PLACE for name in ("log_mean_exp", "mean_of_highest", "pair_sums", "spectral_sum")}
+_OF_RISKS = ("log_mean_exp", "mean_of_highest", "pair_sums", "spectral_sum")
 
-__all__ = [
+__all__ = [  # noqa: PLE0604 - a tuple of strings
     "LogDomain",
     "exp",
     "huber",
@@ -60,8 +60,12 @@ _WHOLE = range(2, 17)
 
 def __getattr__(name: str) -> Any:
     if name in _OF_RISKS:
-        return getattr(interruption.import_module(_OF_RISKS[name]), name)
+        return getattr(interruption.import_module(_PLACE), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def is_cvxpy(x: Any) -> bool:
