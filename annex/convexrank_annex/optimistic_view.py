@@ -77,8 +77,8 @@ def optimistic_bound(problem: Any, gap: float = 1e-3, max_boxes: int = 2000) -> 
     >>> rng = np.random.default_rng(0)
     >>> candidates = [rng.dirichlet(np.ones(3), size=2) for _ in range(3)]
     >>> bound = optimistic_bound(cr.problems.ConsensusRank(candidates, view="optimistic"), gap=0.01)
-    >>> bool(bound.lower <= bound.upper <= bound.lower + 0.01)
-    True
+    >>> print(f"from {bound.lower:.4f} to {bound.upper:.4f}")
+    from 0.0056 to 0.0152
     """
     absorbed = problem.absorbed
     bounds = score_intervals(problem.sets, problem.alpha, absorbed.teleport)

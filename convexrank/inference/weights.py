@@ -143,7 +143,7 @@ def bootstrap_weights(
     time_limit: float | None = None,
     progress: bool = False,
 ) -> WeightIntervals:
-    r"""Intervals of the weights of a problem: percentiles over resamples of the rows, or of the queries.
+    r"""Return intervals of the weights of a problem: percentiles over resamples of the rows, or of the queries.
 
     A resample draws n of the n rows with replacement; the problem then has the number of draws as weights of the rows.
     With queries whole queries are drawn. A draw without one of two classes is drawn again. Each resample is solved to a

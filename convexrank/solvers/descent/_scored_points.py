@@ -125,6 +125,7 @@ def staged(problem: HessianProducts, here: Here, most: float) -> Here:
 
 
 def at(problem: HessianProducts, x: Array, scaling: Scaling, stage: Stage | None = None) -> Here:
+    """Return the point with the objective, or that of a stage, to second order."""
     scores, l2 = np.asarray(problem.scores(x), dtype=np.float64), problem.l2
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # far away a steep risk is infinite
         found = (
@@ -137,6 +138,7 @@ def at(problem: HessianProducts, x: Array, scaling: Scaling, stage: Stage | None
 
 
 def reported(problem: HessianProducts, here: Here) -> State:
+    """Return the point with the objective itself; at a stage before it nothing is known of the gap."""
     if here.stage is not None:
         risk = problem.risk_and_score_gradient(here.scores)[0]
         return State(here.x, risk + 0.5 * problem.l2 * float(here.x @ here.x), math.inf, here)
