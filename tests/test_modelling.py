@@ -463,7 +463,7 @@ JAX_BUGS = {
     "levels before one another forgotten": of_member(
         jax_reading,
         "_chain",
-        lambda old: lambda node, x: replace(old(node, x), firsts=old(node, x).firsts | True),
+        lambda old: lambda *given: replace(old(*given), firsts=old(*given).firsts | True),
     ),
     "logarithms without weights": of_member(
         type(jax_reading._language()),

@@ -51,6 +51,11 @@ class Explanation:
     @classmethod
     def of(cls, score: float, terms: Mapping[str, float], values: Mapping[str, Any]) -> Self:
         """Sort the terms by size, and find their values."""
+        for argument, given in (("terms", terms), ("values", values)):
+            if not isinstance(given, Mapping):
+                raise TypeError(
+                    f"{argument} is {shown(given)}, expected a mapping from the names of features."
+                )
         ordered = dict(sorted(terms.items(), key=lambda item: -abs(item[1])))
         return cls(score, ordered, {name: _value(name, values) for name in ordered})
 
@@ -93,7 +98,7 @@ def text_of(value: Any) -> str:
 
 
 def one_row(X: Any) -> Any:
-    """Return one row as a table; refuse several.
+    """Return one row as a table; refuse several, and numbers.
 
     Raises
     ------
@@ -104,6 +109,8 @@ def one_row(X: Any) -> Any:
         return X.to_frame().T.infer_objects()
     if not hasattr(X, "columns") and not sparse.issparse(X) and np.ndim(X) == 1:
         return np.asarray(X)[None]
+    if np.ndim(X) == 0 and not hasattr(X, "columns") and not sparse.issparse(X):
+        raise ValueError(f"X is {shown(X)}, expected one row; pass X[[i]], or frame.iloc[[i]].")
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if rows != 1:
         raise ValueError(f"X is {shown(X)}, expected one row; pass X[[i]], or frame.iloc[[i]].")
@@ -121,7 +128,8 @@ def moments(X: Any) -> tuple[Array, Array]:
     """Return the mean and the standard deviation of each column, dense or sparse; O(entries), without a copy of X."""
     means = np.asarray(X.mean(axis=0)).ravel()
     if sparse.issparse(X):
-        squares = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+        with np.errstate(over="ignore"):  # what overflows is refused by the problem
+            squares = np.asarray(X.multiply(X).mean(axis=0)).ravel()
         return means, np.sqrt(np.maximum(squares - means**2, 0.0))
     total = np.zeros(X.shape[1])
     for start in range(0, len(X), _BLOCK):

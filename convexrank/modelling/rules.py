@@ -217,14 +217,16 @@ def mean_of_highest(
     count in part. Where a query has less than ``count``, all its rows count.
     """
     if (count is None) == (share is None):
-        raise TypeError(f"mean_of_highest takes a count or a share, and got count={count} and share={share}.")
+        raise TypeError(
+            f"count is {shown(count)} and share is {shown(share)}, expected one of the two for mean_of_highest."
+        )
     a = plain(_weights(x, weights, positive=True))
     if share is not None:
         if not 0.0 < share <= 1.0:
             raise ValueError(f"share is {share}, expected a number above 0 and at most 1.")
         if share == 1.0:
             return mean(x, weights)
-    elif int(count) != count or count < 1:  # type: ignore[arg-type]  # one of them is given
+    elif not count >= 1 or count % 1 != 0:  # type: ignore[operator]  # one of them is given
         raise ValueError(f"count is {count}, expected a whole number of at least 1.")
     axis: Any = x.axis
     asked = np.full(axis.count, float(count)) if count is not None else share * axis.sums(recorded(a))
@@ -302,8 +304,8 @@ def _function_of(loss: Any, what: str) -> Function:
         return loss
     if not all(hasattr(loss, name) for name in ("smooth", "attained", "factorises")):
         raise TypeError(
-            f"{what} takes a loss, such as convexrank.losses.Hinge() or losses.Custom(function), or a Function, and "
-            f"got {shown(loss)}."
+            f"{what} takes a loss, and its argument loss is {shown(loss)}, expected one such as "
+            "convexrank.losses.Hinge() or losses.Custom(function), or a Function."
         )
     return functions.of_loss(loss)
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convexrank.data import check_flag, check_integer, check_list, check_positive, read_array, shown
+from convexrank.data import (
+    check_flag,
+    check_integer,
+    check_list,
+    check_positive,
+    check_vector,
+    read_array,
+    shown,
+)
 from convexrank.data.checks.values import is_integer
 from convexrank.data.rankers import scores_of
 from convexrank.metrics import precision_at
@@ -74,6 +82,13 @@ def roc(
                 "curves is a mapping, which has the scores; leave scores out, or pass labels first."
             )
         named = scores if isinstance(scores, Mapping) else {"": scores}
+        for found in named.values():
+            length = len(check_vector(found, name="scores"))
+            if hasattr(curves, "__len__") and len(curves) != length:
+                raise ValueError(
+                    f"scores has {length} entries and curves has {len(curves)} labels, expected as many; pass both of "
+                    "the same rows."
+                )
         curves = {label: (curves, found) for label, found in named.items()}
     check_mapping(curves, "curves", "{label: (y, scores)}, or labels and scores")
     curves = {label: _scored(curve) for label, curve in curves.items()}

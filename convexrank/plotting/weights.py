@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convexrank.data import check_integer, check_list
+from convexrank.data import check_integer, check_list, shown
 from convexrank.inference.weights import SelectionFrequencies, WeightIntervals
 from convexrank.plotting.style import axes
 
@@ -53,6 +53,7 @@ def weight_intervals(
     >>> axes.get_yticklabels()[0].get_text()
     '0'
     """
+    _refuse_other(found, WeightIntervals, "bootstrap_weights")
     limit, given = check_integer(top, "top", 1), _names(names, len(found.estimate))
     order = np.argsort(-np.abs(found.estimate), kind="stable")[:limit]
     panel = axes(ax, 1, (5.2, 0.28 * len(order) + 1.2))[0]
@@ -112,6 +113,7 @@ def selection_frequencies(
     >>> cr.plotting.selection_frequencies(found).get_xlabel()
     'l1'
     """
+    _refuse_other(found, SelectionFrequencies, "stability_selection")
     limit, given = check_integer(top, "top", 1), _names(names, found.frequencies.shape[1])
     chosen = found.selected(threshold)
     panel = axes(ax, 1, (5.2, 3.4))[0]
@@ -135,3 +137,8 @@ def _names(names: Sequence[Any] | None, count: int) -> list[str]:
     if len(given) != count:
         raise ValueError(f"names has {len(given)} entries, expected {count}: one for each column of X.")
     return [str(name) for name in given]
+
+
+def _refuse_other(found: Any, kind: type, function: str) -> None:
+    if not isinstance(found, kind):
+        raise TypeError(f"found is {shown(found)}, expected what convexrank.inference.{function} returns.")

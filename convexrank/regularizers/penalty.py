@@ -171,7 +171,12 @@ class Penalty:
     def gap(self, w: Array, v: Array, radius: float = math.inf) -> float:
         """Fenchel–Young gap Ω(w) + Ω*(v) − ⟨v, w⟩, computed without cancellation where l2 alone is present."""
         if self.smooth and self.l2 > 0:
-            with np.errstate(over="ignore"):  # an infinite gap proves nothing, which is a fair answer
+            if self.l2 * math.sqrt(w.dot(w)) < 1e150:  # its square is a float
+                rest = self.l2 * w - v
+                return float(rest.dot(rest)) / (2.0 * self.l2)
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # an infinite gap proves nothing, which is a fair answer
                 rest = self.l2 * w - v
                 return float(rest @ rest) / (2.0 * self.l2)
         with np.errstate(over="ignore"):  # nor does an infinite conjugate

@@ -24,7 +24,7 @@ from convexrank.solvers.jitted._chunks import (
     next_state,
     place,
 )
-from convexrank.solvers.jitted.devices import computing_on
+from convexrank.solvers.jitted.devices import check_device, computing_on
 from convexrank.solvers.jitted.meshes import check_rows_mesh
 
 Array = np.ndarray
@@ -120,6 +120,7 @@ class JaxAccelerated:
         check_factors(self)
         keep_checked(self, check_integer, "chunk", minimum=1)
         keep_checked(self, check_flag, "line_search")
+        check_device(self.device)
         if self.mesh is not None:
             check_rows_mesh(self.mesh, self.device)
 

@@ -9,7 +9,7 @@ from typing import Any
 from convexrank.backend.jax_start import uses_jax, with_x64
 from convexrank.data.messages import shown
 
-__all__ = ["DeviceMemoryError", "check_room", "computing_on", "device_of", "find_device"]
+__all__ = ["DeviceMemoryError", "check_device", "check_room", "computing_on", "device_of", "find_device"]
 
 # What a program needs beside its data, as a share of them: scores, gradients, a trial point.
 _WORKING = 0.25
@@ -24,6 +24,18 @@ class DeviceMemoryError(MemoryError):
     >>> issubclass(DeviceMemoryError, MemoryError)
     True
     """
+
+
+def check_device(device: Any) -> None:
+    """Refuse what is neither a name nor a device of JAX, which is not imported.
+
+    Raises
+    ------
+    TypeError
+        When it is something else.
+    """
+    if device is not None and not isinstance(device, str) and not hasattr(device, "platform"):
+        raise TypeError(f"device is {shown(device)}, expected 'cpu', 'gpu', 'tpu' or a device of JAX.")
 
 
 def find_device(device: Any) -> Any:

@@ -22,7 +22,7 @@ from convexrank.solvers.jitted._chunks import (
     next_state,
     place,
 )
-from convexrank.solvers.jitted.devices import computing_on
+from convexrank.solvers.jitted.devices import check_device, computing_on
 from convexrank.solvers.jitted.meshes import check_rows_mesh
 
 Array = np.ndarray
@@ -94,6 +94,7 @@ class JaxNewton:
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "columns", minimum=0)
         keep_checked(self, check_integer, "chunk", minimum=1)
+        check_device(self.device)
         if self.mesh is not None:
             check_rows_mesh(self.mesh, self.device)
 

@@ -14,7 +14,7 @@ from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.jitted._chunks import chosen, compiled, is_small, place
-from convexrank.solvers.jitted.devices import computing_on
+from convexrank.solvers.jitted.devices import check_device, computing_on
 from convexrank.solvers.saddle._saddle import Saddle
 
 Array = np.ndarray
@@ -76,6 +76,7 @@ class JaxNoRegretPlay:
 
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "chunk", minimum=1)
+        check_device(self.device)
 
     def init(self, problem: JaxSaddle, x0: Array) -> State:
         """Put the graph on the device, compile, and begin with s = 0."""
