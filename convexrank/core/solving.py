@@ -182,8 +182,8 @@ def _under(problem: Solvable, solver: Any, constraints: Any) -> Any:
     """Return the exact solver with the caller's constraints; no other takes any."""
     if not callable(constraints):
         raise TypeError(
-            f"constraints is {shown(constraints)}, expected a function of the weights that returns a list of constraints "
-            "of cvxpy."
+            f"constraints is {shown(constraints)}, expected a function of the weights that returns a list of "
+            "constraints of cvxpy."
         )
     made = resolve(problem, "exact" if solver is None else solver)
     if not hasattr(made, "constraints"):

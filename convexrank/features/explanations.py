@@ -128,9 +128,9 @@ def moments(X: Any) -> tuple[Array, Array]:
     """Return the mean and the standard deviation of each column, dense or sparse; O(entries), without a copy of X."""
     means = np.asarray(X.mean(axis=0)).ravel()
     if sparse.issparse(X):
-        with np.errstate(over="ignore"):  # what overflows is refused by the problem
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by the problem
             squares = np.asarray(X.multiply(X).mean(axis=0)).ravel()
-        return means, np.sqrt(np.maximum(squares - means**2, 0.0))
+            return means, np.sqrt(np.maximum(squares - means**2, 0.0))
     total = np.zeros(X.shape[1])
     for start in range(0, len(X), _BLOCK):
         centred = X[start : start + _BLOCK] - means

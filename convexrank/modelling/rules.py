@@ -217,9 +217,7 @@ def mean_of_highest(
     count in part. Where a query has less than ``count``, all its rows count.
     """
     if (count is None) == (share is None):
-        raise TypeError(
-            f"count is {shown(count)} and share is {shown(share)}, expected one of the two for mean_of_highest."
-        )
+        raise TypeError(f"count is {shown(count)} and share is {shown(share)}, expected one of the two.")
     a = plain(_weights(x, weights, positive=True))
     if share is not None:
         if not 0.0 < share <= 1.0:
@@ -304,7 +302,7 @@ def _function_of(loss: Any, what: str) -> Function:
         return loss
     if not all(hasattr(loss, name) for name in ("smooth", "attained", "factorises")):
         raise TypeError(
-            f"{what} takes a loss, and its argument loss is {shown(loss)}, expected one such as "
+            f"{what} takes a loss, and got {shown(loss)}, expected one such as "
             "convexrank.losses.Hinge() or losses.Custom(function), or a Function."
         )
     return functions.of_loss(loss)
