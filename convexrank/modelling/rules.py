@@ -217,7 +217,9 @@ def mean_of_highest(
     count in part. Where a query has less than ``count``, all its rows count.
     """
     if (count is None) == (share is None):
-        raise TypeError(f"count is {shown(count)} and share is {shown(share)}, expected one of the two.")
+        raise TypeError(
+            f"mean_of_highest takes a count or a share, expected one of them; count is {shown(count)}, share {shown(share)}."
+        )
     a = plain(_weights(x, weights, positive=True))
     if share is not None:
         if not 0.0 < share <= 1.0:
