@@ -218,7 +218,7 @@ def mean_of_highest(
     """
     if (count is None) == (share is None):
         raise TypeError(
-            f"mean_of_highest takes a count or a share, expected one of them; count is {shown(count)}, share {shown(share)}."
+            f"mean_of_highest takes a count or a share: count is {shown(count)}, share {shown(share)}, expected one."
         )
     a = plain(_weights(x, weights, positive=True))
     if share is not None:
