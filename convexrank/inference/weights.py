@@ -290,8 +290,8 @@ def _units(problem: Any) -> tuple[Array, Array]:
     fields = getattr(type(problem), "__dataclass_fields__", {})
     if "sample_weight" not in fields or not fields["sample_weight"].init:
         raise ValueError(
-            f"problem is {shown(problem)}, expected one with sample_weight, by which rows are drawn, such as a declared "
-            "formulation; it takes no sample_weight."
+            f"problem is {shown(problem)}, expected one with sample_weight, by which rows are drawn, such as a "
+            "declared formulation; it takes no sample_weight."
         )
     rows = problem.rows
     weights = np.ones(rows) if problem.sample_weight is None else problem.sample_weight
