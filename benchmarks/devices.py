@@ -21,7 +21,7 @@ _SIZES: dict[str, tuple[str, tuple[int, ...]]] = {
 _NONE = "NO DEVICE"
 
 
-def devices(effort: int) -> Section:
+def evaluations(effort: int) -> Section:
     """One evaluation of value and gradient, or one application of PageRank's map, on each platform, and a solve."""
     rows, targets = [], []
     for name, (kind, sizes) in _SIZES.items():

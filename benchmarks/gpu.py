@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from devices import evaluations
 from measure import fresh, interleaved, median, ratio
 from report import Section, Table, at_most, seconds_text
 
@@ -20,7 +21,7 @@ _LIMIT = 20.0
 
 
 def gpu(effort: int) -> Section:
-    """Time compiled solvers beside the default ones, in one process for each problem."""
+    """Time compiled solvers beside the default ones, and single evaluations, in one process for each problem."""
     rows, device = [], "NO DEVICE"
     for name in _SOLVES:
         found = fresh("gpu:solved", name=name, rounds=2 + effort).result
@@ -63,12 +64,14 @@ def gpu(effort: int) -> Section:
     targets = (
         at_most("1000 bootstraps over one warm solve", many["together"] / many["one warm solve"], _LIMIT),
     )
+    single = evaluations(effort)
     return Section(
         (
             Table("Compiled solvers", columns, tuple(rows), note),
+            *single.tables,
             Table("Many problems at once", ("what", "seconds", "over one warm solve"), parts, told),
         ),
-        targets,
+        (*targets, *single.targets),
     )
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
-from devices import devices
 from extremes import extremes
 from gpu import gpu
 from graphs import graphs
@@ -60,7 +59,6 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "sizes": sizes,
     "growth": growth,
     "gpu": gpu,
-    "devices": devices,
     "scale": scale,
     "pairs": pairs,
     "projections": projections,

@@ -17,7 +17,6 @@ _Y = (_X[:, 0] + np.random.default_rng(1).normal(size=1_001) > 0.5).astype(float
 PROBLEMS = {
     "PNormPush": lambda: cr.problems.PNormPush(_X, _Y, p=4.0, l2=0.01),
     "with l1": lambda: cr.problems.PNormPush(_X, _Y, p=4.0, l2=0.01, l1=0.02),
-    "ConvexRisk": lambda: cr.problems.ConvexRisk(_X, _Y, cost="logistic", l2=0.01),
     "queries": lambda: cr.problems.ListNet(_X, _Y, qid=np.arange(1_001) // 11, l2=0.1),
 }
 

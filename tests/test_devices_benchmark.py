@@ -34,7 +34,7 @@ def test_where_there_is_no_device_the_rows_say_so(benchmark, monkeypatch):
         return SimpleNamespace(result=None if platform == "gpu" else found)
 
     monkeypatch.setattr(benchmark, "fresh", fresh)
-    section = benchmark.devices(0)
+    section = benchmark.evaluations(0)
     assert len(section.tables[0].rows) == 12
     assert [row[2] for row in section.tables[0].rows if row[1] == "gpu"] == ["NO DEVICE"] * 4
     assert section.tables[0].rows[0][3:] == ("1.00 s", "500.0 ms", "1.00", "2.0", "50 %", "2.00 s")
@@ -45,4 +45,4 @@ def test_where_there_is_no_device_the_rows_say_so(benchmark, monkeypatch):
         "fresh",
         lambda *job, **given: SimpleNamespace(result=fresh(*job, **given | {"platform": "cpu"}).result),
     )
-    assert all(target.met for target in benchmark.devices(1).targets)
+    assert all(target.met for target in benchmark.evaluations(1).targets)

@@ -32,8 +32,33 @@ _MOST_VALUES = 1_000_000
 _ENDS = frozenset({Status.SEPARABLE, Status.UNBOUNDED})
 
 
+class SolutionSequence:
+    """A sequence of solutions of related problems."""
+
+    solutions: tuple[Solution, ...]
+
+    def __len__(self) -> int:
+        return len(self.solutions)
+
+    def __iter__(self) -> Iterator[Solution]:
+        return iter(self.solutions)
+
+    def __getitem__(self, place: int) -> Solution:
+        return self.solutions[place]
+
+    @property
+    def coefficients(self) -> Array:
+        """The weights, or the ranks of a graph, shape (m, d)."""
+        return np.array([solution.x for solution in self.solutions])
+
+    @property
+    def gaps(self) -> Array:
+        """The certified gaps, shape (m,)."""
+        return np.array([solution.gap for solution in self.solutions])
+
+
 @dataclass(frozen=True, eq=False)
-class Path:
+class Path(SolutionSequence):
     """Solutions of one problem along one parameter.
 
     Parameters
@@ -102,29 +127,10 @@ class Path:
         drawn = sparkline(watched, f"{label} along the path", logarithmic=self.metric is None)
         return html_table(repr(self), rows, head, drawn)
 
-    def __len__(self) -> int:
-        return len(self.solutions)
-
-    def __iter__(self) -> Iterator[Solution]:
-        return iter(self.solutions)
-
-    def __getitem__(self, place: int) -> Solution:
-        return self.solutions[place]
-
-    @property
-    def coefficients(self) -> Array:
-        """The weights, or the ranks of a graph, shape (m, d)."""
-        return np.array([solution.x for solution in self.solutions])
-
     @property
     def counts(self) -> Array:
         """Number of weights that are not 0, shape (m,)."""
         return np.array([np.count_nonzero(solution.x) for solution in self.solutions])
-
-    @property
-    def gaps(self) -> Array:
-        """The certified gaps, shape (m,)."""
-        return np.array([solution.gap for solution in self.solutions])
 
     def scores(self, X: Any) -> Array:
         """Return the scores of rows by every solution, shape (m, n).

@@ -31,13 +31,14 @@ class Values:
         The rows, or the queries that count, as units of the sample.
     values : ndarray, shape (n,)
         Their values, in [0, 1].
-    disjoint : Disjoint, optional
-        Of a U-statistic: its tuples of rows.
+    y, s : array-like
+        Labels of the rows, and what ranks them.
     """
 
     rows: Rows
     values: Array
-    disjoint: Disjoint | None = None
+    y: Array
+    s: Any
 
     def guide(self) -> Guide:
         """Return what an asymptotic interval needs."""
@@ -47,10 +48,6 @@ class Values:
 class _Measure(Protocol):
     def values(self, y: Any, s: Any, qid: Any, name: str) -> Array:
         """Check the scores, and return the value of each unit."""
-        ...
-
-    def disjoint(self, y: Array, s: Any, name: str) -> Disjoint | None:
-        """Return the tuples of a U-statistic."""
         ...
 
 
@@ -72,7 +69,7 @@ class Graded:
         rows = Rows(
             np.zeros(n, dtype=np.int64), (self.unit,), np.full(n, 1.0 / n), self.cluster, False, everything
         )
-        return Values(rows, values, self.measure.disjoint(self.y, s, name))
+        return Values(rows, values, self.y, s)
 
 
 def _refuse_weights(sample_weight: Any, unit: str) -> None:
@@ -118,11 +115,11 @@ class RankingRisk:
         """Return what an asymptotic interval needs."""
         return ranked.guide()
 
-    def disjoint(self, y: Array, s: Any, name: str) -> Disjoint:
+    def tuples(self, ranked: Values) -> Disjoint:
         """Return the pairs of rows: by labels and scores, or by their numbers for a rule on pairs."""
-        rule, labels = read_array(s, name), np.unique(y, return_inverse=True)[1]
+        rule, labels = read_array(ranked.s, "s"), np.unique(ranked.y, return_inverse=True)[1]
         if rule.ndim == 2:
-            known = np.array([labels, rule.sum(axis=1), np.arange(len(y))])
+            known = np.array([labels, rule.sum(axis=1), np.arange(len(labels))])
             return Disjoint((known,), 2, partial(self._cost_of_rule, rule))
         return Disjoint(
             (np.array([labels, np.unique(rule, return_inverse=True)[1]], dtype=np.int32),), 2, self._cost
@@ -138,12 +135,6 @@ class RankingRisk:
         asked, cost = rows[0][0] - rows[1][0], TIE_COSTS[self.ties]
         got = np.array([rule[i, j], -rule[j, i]])
         return ((asked * got < 0.0) + cost * ((asked != 0.0) & (got == 0.0))).mean(axis=0)
-
-    def tuples(self, ranked: Values) -> Disjoint:
-        """Return the tuples of rows."""
-        if ranked.disjoint is None:
-            raise TypeError(f"{self.name}: these values have no tuples of rows; rank them by this measure.")
-        return ranked.disjoint
 
     def exact(self, ranked: Values, alpha: float) -> Bounds:
         """Return the bounds of systems of disjoint tuples."""
@@ -167,11 +158,12 @@ class MaryRisk(RankingRisk):
         """Return the leading term of Hoeffding's decomposition: each row is in m places of a tuple."""
         return self.visits.m * (ranked.values - ranked.values.mean()) / len(ranked.values)
 
-    def disjoint(self, y: Array, s: Any, name: str) -> Disjoint:
+    def tuples(self, ranked: Values) -> Disjoint:
         """Return the tuples, by labels and the numbers of their rows."""
+        y, s = ranked.y, ranked.s
 
         def cost(rows: list[Array]) -> Array:
-            return self.visits.losses(y, s, np.array([row[1] for row in rows], dtype=np.intp).T, name)
+            return self.visits.losses(y, s, np.array([row[1] for row in rows], dtype=np.intp).T)
 
         return Disjoint((np.array([y, np.arange(len(y))]),), self.visits.m, cost, self.visits.rounds)
 
@@ -201,9 +193,6 @@ class _OverQueries:
     def influence(self, ranked: Values) -> Array:
         """Return contributions of the queries."""
         return (ranked.values - ranked.values.mean()) / len(ranked.values)
-
-    def disjoint(self, y: Array, s: Any, name: str) -> None:
-        """Return nothing: queries are independent."""
 
     def guide(self, ranked: Values) -> Guide:
         """Return what an asymptotic interval needs."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from convexrank.core.paths import SolutionSequence
 from convexrank.core.results import Solution, Status
 from convexrank.data.nodes import pandas
 
@@ -16,7 +17,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Solutions:
+class Solutions(SolutionSequence):
     """Solutions of problems that differ in parameters or in weights of rows, in the order in which these were given.
 
     Parameters
@@ -53,29 +54,10 @@ class Solutions:
             f"({self.seconds:.2g} s)"
         )
 
-    def __len__(self) -> int:
-        return len(self.solutions)
-
-    def __iter__(self) -> Iterator[Solution]:
-        return iter(self.solutions)
-
-    def __getitem__(self, place: int) -> Solution:
-        return self.solutions[place]
-
-    @property
-    def coefficients(self) -> Array:
-        """The points, shape (B, d)."""
-        return np.array([solution.x for solution in self.solutions])
-
     @property
     def values(self) -> Array:
         """The objectives, shape (B,)."""
         return np.array([solution.value for solution in self.solutions])
-
-    @property
-    def gaps(self) -> Array:
-        """The certified gaps, shape (B,)."""
-        return np.array([solution.gap for solution in self.solutions])
 
     @property
     def statuses(self) -> tuple[Status, ...]:

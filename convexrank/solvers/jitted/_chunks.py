@@ -185,7 +185,7 @@ def chosen(device: Any, mesh: Any = None) -> Any:
 
 
 def is_small(made: Any) -> bool:
-    """Whether all data are of few rows, so that programs are compiled in haste."""
+    """Whether all data are of few rows, so that programs are compiled with fewer optimisations."""
     import jax
 
     rows = [np.shape(leaf)[-1] for leaf in jax.tree.leaves(made) if np.ndim(leaf)]

@@ -63,7 +63,7 @@ class JaxAccelerated:
     the reference code. ``max_iter`` and the iterations of callbacks count chunks.
 
     A program is compiled once for each form of a risk, each kind of penalty and each shape class of the rows
-    (a second or so), and kept on disk; data of another size in the same class, and other strengths, use it again. On
+    (some seconds), and kept on disk; data of another size in the same class, and other strengths, use it again. On
     a CPU the methods in numpy are faster: BLAS has the same products, and small loops do not pay for a compilation.
 
     Products are in the precision of the data (``dtype`` of the problem); the n slopes of the risk are in float64.

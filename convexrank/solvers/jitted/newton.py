@@ -54,13 +54,8 @@ class JaxNewton:
         The largest number of weights for which the Hessian is built.
     chunk : int
         Number of steps between two looks of the host, fewer near a time limit.
-    device : str or jax.Device, optional
-        Where to run: ``"gpu"``, ``"cpu"``, ``"gpu:1"`` or a device; by default JAX's default device.
-    mesh : jax.sharding.Mesh, optional
-        Devices that share the rows, of one process or of those of ``jax.distributed.initialize``, each of which makes
-        the same call with the same data: ``jax.make_mesh((len(jax.devices()),), ("rows",))``. Each device holds its
-        part of X; gradients are added up over the devices, so that answers differ by rounding of these sums alone.
-        Rows of zeros, which no risk reads, are added where the mesh does not divide them.
+    device, mesh : optional
+        As for :class:`~convexrank.solvers.JaxAccelerated`.
 
     Raises
     ------
