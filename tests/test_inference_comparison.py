@@ -255,6 +255,21 @@ def test_sample_size_of_the_push_risk_is_of_heights_with_a_power_law(method):
     assert found.width == pytest.approx(0.1, rel=0.02)
 
 
+@pytest.mark.parametrize("method", ["exact", "asymptotic"])
+def test_sample_size_of_the_ranking_risk_is_of_normal_labels(method):
+    """Such samples have an interval of about that width; with a standard deviation of its own the plan is another."""
+    rng, value = np.random.default_rng(12), 0.3
+    n = inference.sample_size("ranking_risk", 0.08, estimate=value, method=method).sizes["rows"]
+    rho, widths = math.cos(math.pi * value), []
+    for _ in range(10):
+        s = rng.normal(size=n)
+        y = rho * s + math.sqrt(1 - rho**2) * rng.normal(size=n)
+        widths.append(inference.ranking_risk_interval(y, s, method=method).width)
+    assert np.mean(widths) == pytest.approx(0.08, rel=0.08)
+    more = inference.sample_size("ranking_risk", 0.08, estimate=value, method=method, sd=0.5)
+    assert more.sizes["rows"] > 1.5 * n
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 Y, S = [1, 0, 1, 0, 0], [5.0, 4.0, 3.0, 2.0, 1.0]
