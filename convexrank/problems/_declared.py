@@ -37,7 +37,6 @@ from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._log_sum_exps import LogSumExps
 from convexrank.problems._smoothed_weights import SmoothedRisks
-from convexrank.problems._weighted_rows import WeightedRows
 from convexrank.problems.duals._many_pairs import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._streams import refuse_chunks
@@ -168,8 +167,10 @@ class Declared(LinearScores):
         model = self.score_model(scores)
         return ScoreProducts.of(model)
 
-    def weighted(self, sample_weight: Array | None, l2: Array | None) -> WeightedRows | None:
+    def weighted(self, sample_weight: Array | None, l2: Array | None) -> Any:
         """Return this problem with many weights of rows, or many l2: sums of log-sum-exps of a dense X."""
+        from convexrank.problems._weighted_rows import WeightedRows
+
         plain = isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
         return (
             WeightedRows.of(self, sample_weight, l2) if plain and "Coordinates" in self.capabilities else None
