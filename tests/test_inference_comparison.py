@@ -350,7 +350,6 @@ REFUSED = {
     "a ranker of another length": (lambda: inference.compare(Y, {"a": S, "b": S[:3]}), r"^s1\['b'\] has 3"),
     "baseline": (lambda: inference.compare(Y, {"a": S, "b": S[::-1]}, baseline="c"), "^baseline is 'c'"),
     "baseline of two": (lambda: inference.compare(Y, S, S[::-1], baseline="s1"), "^baseline is for several"),
-    "exact push": (lambda: inference.compare(Y, S, S[::-1], "push_risk", p=2, method="exact"), "^method is 'exact'"),
     "groups of queries": (lambda: inference.compare(Y, S, S[::-1], "map", qid=Y, groups=Y), "^groups: queries"),
     "weights of queries": (lambda: inference.compare(Y, S, S[::-1], "map", qid=Y, sample_weight=S), "^sample_weight: "),
     "at": (lambda: inference.roc_band(Y, S, [0.5, 1.5]), "^at runs from 0.5 to 1.5"),
