@@ -60,7 +60,7 @@ class _Form:
     numbered: bool = True
     weighted: bool = False
     plain: bool = False  # two columns, and no line may have more
-    progress: bool = False
+    verbose: bool = False
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Number and text of the lines that hold edges."""
@@ -74,7 +74,7 @@ class _Form:
             yield from self._shown(file)
 
     def _shown(self, lines: Iterable[Any]) -> Any:
-        if not self.progress:
+        if not self.verbose:
             return lines
         with open(self.path, "rb") as file:
             start = file.read(_SAMPLE)
@@ -137,7 +137,7 @@ def read_edges(
     skip_rows: int,
     named: bool | None = None,
     n: int | None = None,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> tuple[Array, Array, Array | None, tuple[str, ...] | None]:
     """Read one edge from each line; the arguments are those of :meth:`Graph.read`.
 
@@ -149,7 +149,7 @@ def read_edges(
     other = _OTHER.get(Path(path).name.removesuffix(".gz").rpartition(".")[2].lower())
     if other:
         raise ValueError(f"{path} is no list of edges; read it with {other}.")
-    form = replace(_form(path, delimiter, weighted, skip_rows, named), progress=progress)
+    form = replace(_form(path, delimiter, weighted, skip_rows, named), verbose=verbose)
     if not form.numbered:
         return _read_named(form)
     ends, weight = _read_numbered(form)
@@ -280,10 +280,10 @@ def _find_line(form: _Form, error: Exception) -> None:
 def _columns(form: _Form, columns: tuple[int, ...] | None, kind: Any) -> Array:
     # numpy tells by the name whether a file is compressed, and reads files much faster than iterators of lines
     packed = is_packed(form.path)
-    whole = packed == str(form.path).endswith(".gz") and not (packed and form.progress)
+    whole = packed == str(form.path).endswith(".gz") and not (packed and form.verbose)
     lines: Any = (line for _, line in form.lines())
     if whole:
-        lines = form.raw_lines() if form.progress else form.path
+        lines = form.raw_lines() if form.verbose else form.path
     return _parsed(form, lines, columns, kind, 2, form.skip_rows if whole else 0, _comments(form))
 
 
