@@ -94,8 +94,11 @@ def renamed_option(
     """
 
     def decorate(function: Callable[Given, Result]) -> Callable[Given, Result]:
+        called: Any = function
+
         @functools.wraps(function)
         def call(*args: Given.args, **options: Given.kwargs) -> Result:
+            given: Any = options
             if old in options:
                 if new in options:
                     raise TypeError(f"{old} is the old name of {new}, and both are given; write {new} alone.")
@@ -104,11 +107,8 @@ def renamed_option(
                     FutureWarning,
                     stacklevel=level_of_caller(),
                 )
-                renamed_options: Any = {
-                    new if name == old else name: value for name, value in options.items()
-                }
-                return function(*args, **renamed_options)
-            return function(*args, **options)
+                given = {new if name == old else name: value for name, value in options.items()}
+            return called(*args, **given)
 
         return call
 

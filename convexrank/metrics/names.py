@@ -128,7 +128,8 @@ def scorer(name: str) -> Any:
     """
     from sklearn.metrics import make_scorer
 
-    return make_scorer(named(name), response_method=("decision_function", "predict_proba", "predict"))
+    ways: Any = ("decision_function", "predict_proba", "predict")
+    return make_scorer(named(name), response_method=ways)
 
 
 def _value(y: Any, s: Any, qid: Any = None, *, of: Callable[..., Any], **options: Any) -> Any:
