@@ -1,4 +1,4 @@
-"""Read and render the conda recipe as rattler-build does; with a folder as argument, build it there, from conda-forge."""
+"""Read and render the conda recipe by rattler-build; with a folder as argument, build it there, from conda-forge."""
 
 from __future__ import annotations
 
