@@ -25,7 +25,10 @@ def test_quick_start_agrees_with_the_exact_model(capsys: pytest.CaptureFixture[s
     names = execute(quick_start(TEXT))
     check(names, tolerance("readme"))
     *_, measured, last = capsys.readouterr().out.splitlines()
-    assert [float(word) for word in last.split()] == [names["sol"].value - names["ref"].value, names["sol"].gap]
+    assert [float(word) for word in last.split()] == [
+        names["sol"].value - names["ref"].value,
+        names["sol"].gap,
+    ]
     assert "precision_at = 0.7500 in" in measured
 
 
