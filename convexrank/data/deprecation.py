@@ -115,5 +115,17 @@ def renamed_option(
     return decorate
 
 
-#: The word for a progress bar is that of scikit-learn and cvxpy.
-progress_as_verbose = renamed_option("progress", "verbose", "0.3")
+def progress_as_verbose(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Return a function that takes ``progress`` for ``verbose``, the word of scikit-learn and cvxpy, until 0.3.
+
+    Parameters
+    ----------
+    function : callable
+        A function or method with a keyword ``verbose``.
+
+    Returns
+    -------
+    callable
+        The same function.
+    """
+    return renamed_option("progress", "verbose", "0.3")(function)
