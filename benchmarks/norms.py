@@ -31,8 +31,8 @@ def norms(effort: int) -> Section:
         rows.append((*cells, f"{against:.1f}", f"{found['gap']:.0e}"))
         targets.append(at_most(f"L_{{4,4.8}}, {name}, in solves of PageRank", against, _WANTED))
     note = (
-        "Seconds of the processor: PageRank (1e-9, L1) uses every core, L_{4,4.8} (1e-6 in Hilbert's metric, weak links "
-        "inside) one. Links drawn more than once have that weight."
+        "Seconds of the processor: PageRank (1e-9, L1) uses every core, L_{4,4.8} (1e-6 in Hilbert's metric, weak "
+        "links inside) one. Links drawn more than once have that weight."
     )
     columns = (
         "graph", "edges", "PageRank", "sweeps", "L_{4,4.8}", "sweeps", "by the map", "steps", "PageRank solves", "gap",
@@ -41,7 +41,7 @@ def norms(effort: int) -> Section:
 
 
 def beside(repeats: int, scale: int = 0, path: str = "") -> dict[str, Any]:
-    """Processor time of PageRank, of the L_{4,4.8} rank, and once of its map; what is computed once counts each time."""
+    """Processor time of PageRank, of the L_{4,4.8} rank, and once of its map; problems are new each time."""
     from web_graph import kronecker_graph
 
     import convexrank as cr
