@@ -22,12 +22,13 @@ class PartialAUC(Bipartite):
     r"""The mean loss of the pairs with the highest negatives: the partial AUC up to a false positive rate.
 
     .. math::
-        \min_w \; \frac1{\beta K} \sum_{k \in \mathrm{top}(\beta K)} \frac1I \sum_{i=1}^I \ell(f_i - f_k)
+        \min_w \; \frac1{\beta K} \sum_{k \in \mathrm{top}(\beta K)} \;
+        \frac1{(1-\gamma)I} \sum_{i \in \mathrm{bottom}((1-\gamma)I)} \ell(f_i - f_k)
         + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1, \qquad f = Xw
 
     over the :math:`\beta K` negatives with the highest scores, :math:`\beta` the largest false positive rate that
-    counts; if :math:`\beta K` is no whole number, the last one counts in part. Means over positives and over these
-    negatives. With a loss of at least 1 at margins up to 0 it is at least one minus the partial AUC, over
+    counts, and all positives, :math:`\gamma = 0`; if :math:`\beta K` is no whole number, the last one counts in part.
+    Means over positives and over these negatives. With a loss of at least 1 at margins up to 0 it is at least one minus the partial AUC, over
     :math:`\beta`: the share of these pairs in the wrong order, ties included.
 
     A loss that does not increase is larger for higher negatives, whatever the positive, so that the mean is the largest
@@ -35,8 +36,8 @@ class PartialAUC(Bipartite):
     :math:`\beta \le 1/K` is :class:`RmaxPush`. Not smooth for :math:`\beta < 1`. A value costs O(n log n) with hinge
     and squared hinge, O(n) with the exponential loss, and O(I·K) otherwise.
 
-    Two-way, with ``min_tpr`` :math:`= \gamma`, only the :math:`(1-\gamma)I` positives with the lowest scores count, in
-    a mean over these: true positive rates from γ on. That mean is the largest over all choices of both sets, hence
+    Two-way, with ``min_tpr`` = γ, only the :math:`(1-\gamma)I` positives with the lowest scores count, in a mean over
+    these: true positive rates from γ on. That mean is the largest over all choices of both sets, hence
     convex, too (:doc:`/formulations/spectral_push`).
 
     Parameters
