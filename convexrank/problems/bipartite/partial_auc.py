@@ -28,8 +28,8 @@ class PartialAUC(Bipartite):
 
     over the :math:`\beta K` negatives with the highest scores, :math:`\beta` the largest false positive rate that
     counts, and all positives, :math:`\gamma = 0`; if :math:`\beta K` is no whole number, the last one counts in part.
-    Means over positives and over these negatives. With a loss of at least 1 at margins up to 0 it is at least one minus the partial AUC, over
-    :math:`\beta`: the share of these pairs in the wrong order, ties included.
+    Means over positives and over these negatives. With a loss of at least 1 at margins up to 0 it is at least one minus
+    the partial AUC, over :math:`\beta`: the share of these pairs in the wrong order, ties included.
 
     A loss that does not increase is larger for higher negatives, whatever the positive, so that the mean is the largest
     over all choices of :math:`\beta K` negatives, and convex. :math:`\beta = 1` is the mean over all pairs,
