@@ -47,6 +47,7 @@ SOLVERS = {
     "parallel-projections": "two_sets.averaged_projections:ParallelProjections",
     "power": "fixed_point.power:Power",
     "gauss-seidel": "fixed_point.gauss_seidel:GaussSeidel",
+    "ordered-sweeps": "fixed_point.ordered_sweeps:OrderedSweeps",
     "interior-point": "saddle.interior_point:InteriorPoint",
     "multi-start": "descent.multi_start:MultiStart",
     "alternating": "descent.alternating:Alternating",

@@ -19,6 +19,9 @@ _MOST_HELPERS = 10_000_000
 
 Array = np.ndarray
 
+# Ranks closer than this share are the same: solves end at such a tolerance.
+_ALIKE = 1e-7
+
 
 def _star(pages: Array) -> list[tuple[Array, Array]]:
     target, helpers = np.repeat(pages[:1], len(pages) - 1), pages[1:]
@@ -200,7 +203,8 @@ class FarmGain:
     gain : ndarray
         The share divided by the share without helpers.
     position : ndarray of int
-        The place of the target: one more than the number of pages above it.
+        The place of the target: one more than the number of pages above it by more than 1e-7 of its rank. Pages that
+        are alike differ by what a solve leaves open.
 
     Examples
     --------
@@ -277,7 +281,7 @@ def farm_gain(
                 "rank(graph) has negative values, or none above 0; expected scores of at least 0."
             )
         mine = scores[farm.target]
-        return float(mine / scores.sum()), int((scores > mine).sum()) + 1
+        return float(mine / scores.sum()), int((scores > mine * (1.0 + _ALIKE)).sum()) + 1
 
     shows = check_flag(progress, "progress")
     alone, _ = of(0)
