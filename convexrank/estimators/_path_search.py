@@ -16,7 +16,6 @@ from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.paths import Path, path
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import (
-    Chunks,
     as_groups,
     check_choice,
     check_flag,
@@ -26,7 +25,7 @@ from convexrank.data import (
     shown,
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
-from convexrank.estimators._linear_ranker import SolvedRanker
+from convexrank.estimators._linear_ranker import OUT_OF_MEMORY, SolvedRanker, sample_of
 from convexrank.metrics import named
 
 Array = np.ndarray
@@ -97,10 +96,10 @@ class PathSearch(SolvedRanker):
             raise ValueError(
                 f"n_jobs is {self.n_jobs}, expected a number of processes, -1 for one per core, or None."
             )
-        if isinstance(X, Chunks):
+        if isinstance(X, OUT_OF_MEMORY):
             raise TypeError(
                 f"X is {X!r}, rows out of memory, of which no folds are made; search on a sample in memory, "
-                "such as chunks[::100], and fit the ranker without cross-validation on all of them."
+                f"such as {sample_of(X)}, and fit the ranker without cross-validation on all of them."
             )
         X, y = self._rows(X, y)
         weights = check_weights(sample_weight, len(y))
