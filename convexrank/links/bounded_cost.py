@@ -152,6 +152,10 @@ class RestrictedRisk(MarginalRisk):
 
     bounds: tuple[float, float]
 
+    @property
+    def _has_device_form(self) -> bool:
+        return False
+
     def _on_host(self, targets: Any, scores: Any) -> tuple[Array, Array]:
         y, theta = np.asarray(targets, dtype=np.float64), np.asarray(scores, dtype=np.float64)
         order, ranked = np.lexsort((y, theta)), np.sort(y)
