@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convexrank.links.marginal_cost import MarginalRisk, expected_targets, marginal, projected_targets
+import convexrank as cr
+from convexrank.links.marginal_cost import expected_targets, marginal, projected_targets
 from tests.projection_references import violation
 from tests.tolerances import tolerance
 
@@ -71,11 +72,9 @@ def test_jax_gets_all_digits_of_long_data():
     # JAX calls back on another thread when arrays are long, where the 64-bit context of the caller does not hold
     scores, targets = draw(0, 100_000)
     value, slope = marginal(scores, targets, np.sort(targets), 0.7)
+    problem = cr.problems.LearnedDivergence(scores[:, None], targets, strong=0.7)
     with jax.enable_x64(True):
-        risk = jax.jit(
-            jax.value_and_grad(lambda theta: MarginalRisk(0.7, None)(jax.numpy.asarray(targets), theta))
-        )
-        found, gradient = risk(scores)
+        found, gradient = jax.jit(jax.value_and_grad(lambda theta: problem.jax_risk.function((), theta)))(scores)
         assert gradient.dtype == np.float64
     assert float(found) == pytest.approx(value / len(scores), rel=tolerance("atoms"))
     np.testing.assert_allclose(gradient, slope / len(scores), rtol=0, atol=tolerance("atoms"))

@@ -18,8 +18,6 @@ from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.capabilities import Certified, Ordered, Solvable
 from convexrank.core.results import Certificate, Solution, Status, Witness
 
-__all__ = ["Method", "Monitor", "Options", "Solver", "State", "certificate_of", "iterate", "scale_of"]
-
 Array = np.ndarray
 P = TypeVar("P", bound=Solvable, contravariant=True)
 

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
+from convexrank.backend.design import rows_of
 from convexrank.core.problem import Problem
 from convexrank.core.results import Solution
 from convexrank.data import Chunks, check_choice, check_flag, check_weights, read_array, shown, well_formed
@@ -78,7 +79,7 @@ class LinearEstimator(BaseEstimator):
 
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         """Return finite X, dense or CSR, with y if given, as scikit-learn checks them; Chunks as they are."""
-        if isinstance(X, Chunks):
+        if not rows_of(X).in_memory:
             return self._streamed(X, *y, **options)
         if not self._is_linear:
             return self._levelled(X, *y, **options)
@@ -323,7 +324,7 @@ class SolvedRanker(LinearRanker):
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         found = super()._validated(X, *y, **options)
         if y and self._is_linear:
-            self._columns_of_fit = None if isinstance(X, Chunks) else moments(found[0])
+            self._columns_of_fit = moments(found[0]) if rows_of(X).in_memory else None
         return found
 
     def _keep(self, solution: Solution) -> Self:

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.design import rows_of
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.paths import Path, path
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import (
-    Chunks,
     as_groups,
     check_choice,
     check_flag,
@@ -97,7 +97,7 @@ class PathSearch(SolvedRanker):
             raise ValueError(
                 f"n_jobs is {self.n_jobs}, expected a number of processes, -1 for one per core, or None."
             )
-        if isinstance(X, Chunks):
+        if not rows_of(X).in_memory:
             raise TypeError(
                 f"X is {X!r}, rows out of memory, of which no folds are made; search on a sample in memory, "
                 "such as chunks[::100], and fit the ranker without cross-validation on all of them."

@@ -20,14 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from convexrank.data import check_interval
-from convexrank.links.marginal_cost import MarginalRisk, marginal
+from convexrank.links.marginal_cost import marginal
 
 Array = np.ndarray
 
@@ -136,31 +135,6 @@ def cut_off(
     bottom = smooth * (low - float(w[below[-1]])) + shift if len(below) else -math.inf
     top = smooth * (high - float(w[above[0]])) + shift if len(above) else math.inf
     return np.clip(scores, bottom, top), np.clip(expected, low, high)
-
-
-@dataclass(frozen=True)
-class RestrictedRisk(MarginalRisk):
-    """The marginal over n with an output range, as a function that JAX can differentiate. Hashable by its numbers.
-
-    Parameters
-    ----------
-    strong, smooth : float or None
-        Moduli of the class.
-    bounds : pair of float
-        The range.
-    """
-
-    bounds: tuple[float, float]
-
-    def _on_host(self, targets: Any, scores: Any) -> tuple[Array, Array]:
-        y, theta = np.asarray(targets, dtype=np.float64), np.asarray(scores, dtype=np.float64)
-        order, ranked = np.lexsort((y, theta)), np.sort(y)
-        value, slope = restricted_marginal(
-            theta[order], y[order], ranked, self.strong, self.smooth, self.bounds
-        )
-        gradient = np.empty(len(y), np.asarray(scores).dtype)
-        gradient[order] = slope / len(y)
-        return np.asarray(value / len(y), gradient.dtype), gradient
 
 
 def nested_roots(

@@ -24,12 +24,10 @@ unchanged when a constant is added to all scores or to all targets; both are cen
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-__all__ = ["MarginalRisk", "expected_targets", "marginal", "mutual_regressions", "projected_targets"]
+__all__ = ["expected_targets", "marginal", "mutual_regressions", "projected_targets"]
 
 Array = np.ndarray
 
@@ -229,35 +227,6 @@ def projected_targets(
     lower = 0.0 if smooth is None else gaps / smooth
     upper = np.where(gaps > 0.0, np.inf, 0.0) if strong is None else gaps / strong
     return bounded_increments(targets, lower, upper, bounds=bounds)
-
-
-@dataclass(frozen=True)
-class MarginalRisk:
-    """The marginal over n as a function that JAX can differentiate, by a callback. Hashable by its moduli.
-
-    Parameters
-    ----------
-    strong, smooth : float or None
-        Moduli of the class.
-    """
-
-    strong: float | None
-    smooth: float | None
-
-    def __call__(self, targets: Any, scores: Any) -> Any:
-        """Return m(θ)/n."""
-        from convexrank.backend.host_callback import value_on_host
-
-        return value_on_host(lambda theta, y: self._on_host(y, theta), scores, targets)
-
-    def _on_host(self, y: Array, theta: Array) -> tuple[Array, Array]:
-        order, n = np.lexsort((y, theta)), len(y)
-        value, slope = marginal(
-            theta[order].astype(np.float64), y[order], np.sort(y), self.strong, self.smooth
-        )
-        gradient = np.empty(n, theta.dtype)
-        gradient[order] = slope / n
-        return np.asarray(value / n, theta.dtype), gradient
 
 
 def solve_overlaps(

@@ -15,9 +15,6 @@ from convexrank.verification.comparison import CONIC, REFERENCE, Case, Compariso
 from convexrank.verification.convex import compare_convex
 from convexrank.verification.definitions import with_definition
 
-__all__ = ["Comparison", "compare"]
-
-
 # How far from the reference certificates are asked: factors exp(scale · normal).
 _SCALES = (0.0, 1e-8, 1e-4, 1e-2, 1.0)
 

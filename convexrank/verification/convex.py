@@ -14,8 +14,6 @@ from convexrank.core.cvxpy_model import CvxpyModel, check_nonlinear_solver
 from convexrank.core.results import Solution, Status
 from convexrank.verification.comparison import CONIC, ORACLE, SLOPE, STEP, Case, Comparison, disagree
 
-__all__ = ["compare_convex"]
-
 Array = np.ndarray
 
 # Precision and step where a value of the model is itself a solve: good to about 1e-11, but only to this where scores

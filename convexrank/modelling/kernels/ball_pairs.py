@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from convexrank.core.results import CertificateError
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
-from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.ball_arrays import as_objects, in_balls, lines
 
 Array = np.ndarray
@@ -72,30 +70,15 @@ def _scatter(places: Array, x: Any, length: int) -> Array:
     return found
 
 
-@dataclass(frozen=True)
-class _Loss:
-    """A function as a loss of the margin, as :class:`convexrank.proof.sorted_sums.Sides` takes it."""
-
-    function: Function
-
-    @property
-    def polynomial(self) -> Any:
-        return self.function.coefficients
-
-    def line(self, z: Any) -> Any:
-        value, slope, slack = self.function.line(-z)  # type: ignore[misc]  # there is one
-        return value, -slope, slack
-
-
 class _Sorted:
     """Polynomials in (1 + x)₊, by one sort of each two sides; grades are halved again and again."""
 
     def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
         from convexrank.proof.sorted_sums import Sides
 
-        self.node, self.scores, loss = node, [*upper, *lower], _Loss(node.function)
+        self.node, self.scores = node, [*upper, *lower]
         self.parts = [
-            (Sides(self.scores, loss, up, node.weights[up], len(upper) + low), up, low)
+            (Sides(self.scores, node.function, up, node.weights[up], len(upper) + low), up, low)
             for up, low in _sides(node)
         ]
 
