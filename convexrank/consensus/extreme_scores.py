@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.progress import progress_bar
+from convexrank.backend.threads import in_threads
 from convexrank.consensus.with_teleport import Absorbed
 from convexrank.graphs.compiled.edge_sums import IDS, INT, LONG, NOTHING, REAL, REAL_OUT, compiled
-from convexrank.graphs.io.build import threads_available
 
 Array = np.ndarray
 
@@ -147,5 +146,4 @@ def extremes(
         return block, low, high
 
     blocks = [slice(start, start + _BLOCK) for start in range(0, len(targets), _BLOCK)]
-    with ThreadPoolExecutor(min(threads_available(), max(len(blocks), 1))) as pool:
-        yield from pool.map(run, blocks)
+    yield from in_threads(run, blocks)

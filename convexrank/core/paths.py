@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -35,7 +35,7 @@ _ENDS = frozenset({Status.SEPARABLE, Status.UNBOUNDED})
 class SolutionSequence:
     """A sequence of solutions of related problems."""
 
-    solutions: tuple[Solution, ...]
+    solutions: Sequence[Solution]
 
     def __len__(self) -> int:
         return len(self.solutions)

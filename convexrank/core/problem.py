@@ -254,6 +254,10 @@ class Problem(Displayed):
         """
         return replace(cast(Any, self), **values)
 
+    def weighted(self, sample_weight: Array | None, l2: Array | None) -> Any:
+        """Return what evaluates this problem with many weights of rows, or many l2, in one pass; None without such."""
+        return None
+
     #: The conjugate of the risk, where :meth:`dual` is known.
     conjugate: Any = None
 

@@ -164,6 +164,15 @@ class Declared(LinearScores):
         model = self.score_model(scores)
         return ScoreProducts.of(model)
 
+    def weighted(self, sample_weight: Array | None, l2: Array | None) -> Any:
+        """Return this problem with many weights of rows, or many l2: sums of log-sum-exps of a dense X."""
+        from convexrank.problems._weighted_rows import WeightedRows
+
+        plain = isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
+        return (
+            WeightedRows.of(self, sample_weight, l2) if plain and "Coordinates" in self.capabilities else None
+        )
+
     def gentler(self, most: float) -> LogSumExps:
         """Return the log-sum-exps of the risk with powers up to ``most``."""
         if self.log_sum_exps is None:

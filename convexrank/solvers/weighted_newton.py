@@ -4,141 +4,221 @@ For a sum of log-sum-exps of groups G_m, weights c of problem b and scores θ, t
 :math:`s_{br} = c_{br} e^{t\theta_r} / \sum_{r'} c_{br'} e^{t\theta_{r'}}`. Gradient and Hessian in w are means and
 covariances of the rows under these shares. So the Hessians of a block of problems are one product of the shares, shape
 (B, g), with the products of all pairs of columns, shape (g, d(d + 1)/2), which are formed once. From one point for all
-problems the exponentials are those of one point, too.
+problems the exponentials are those of one point, too. Products are in single precision as far as that tells gradients
+of the length that the tolerance asks for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.threads import in_threads
 
 Array = np.ndarray
 
-# Problems that take their steps together; their shares stay in the cache.
-_BLOCK = 64
+# Numbers of a block of problems, one for each row: they stay in the cache.
+_BLOCK = 1 << 17
 # Numbers that the products of pairs of columns may take.
 _MOST = 1 << 26
 # Steps, and how far below the tolerance the estimate of the gap has to be: the certificate adds rounding.
 _STEPS, _BELOW = 8, 0.5
+# Gradients this short, as a share of the longest possible one, are not told by single precision.
+_SINGLE = 5e-7
+
+
+class Term(Protocol):
+    """A log-sum-exp of rows that have weights."""
+
+    @property
+    def rows(self) -> Array:
+        """Numbers of the rows."""
+        ...
+
+    @property
+    def X(self) -> Array:
+        """Their features."""
+        ...
+
+    @property
+    def lengths(self) -> Array:
+        """The Euclidean lengths of these."""
+        ...
+
+    @property
+    def power(self) -> float:
+        """The factor of scores."""
+        ...
+
+    @property
+    def factor(self) -> float:
+        """The factor of the logarithm."""
+        ...
+
+    @property
+    def logs(self) -> Any:
+        """What exponents have beside scores and weights: a number for each row, or one for all."""
+        ...
+
+    def of_all(self, total: Any) -> Any:
+        """Return what the logarithm changes by for a total weight."""
+        ...
+
+
+class Weighted(Protocol):
+    """Problems that are the same log-sum-exps, with weights of rows and l2 of their own."""
+
+    @property
+    def terms(self) -> Sequence[Term]:
+        """The log-sum-exps."""
+        ...
+
+    @property
+    def weights(self) -> Array | None:
+        """Weights of rows, shape (B, n); None where all have those of the terms."""
+        ...
+
+    @property
+    def l2(self) -> Array:
+        """The strengths, shape (B,)."""
+        ...
+
+
+def points_by_grams(problems: Weighted, first: Array, tol: float) -> Array:
+    """Solve problems together.
+
+    Parameters
+    ----------
+    problems : Weighted
+        The problems.
+    first : ndarray, shape (d,) or (B, d)
+        Where all of them begin, or each.
+    tol : float
+        The tolerance of each.
+
+    Returns
+    -------
+    ndarray, shape (B, d)
+        The points, NaN for problems that more steps would be needed for, or more memory.
+    """
+    columns, count = first.shape[-1], len(problems.l2)
+    above, below = np.triu_indices(columns)
+    if sum([len(term.rows) for term in problems.terms]) * len(above) > _MOST:
+        return np.full((count, columns), np.nan)
+    longest = sum([abs(term.power * term.factor) * float(term.lengths.max()) for term in problems.terms])
+    single = float(np.sqrt(2.0 * problems.l2.min() * _BELOW * tol)) >= _SINGLE * longest
+    kind = np.float32 if single else np.float64
+    groups = [_Group.of(term, kind, (above, below)) for term in problems.terms]
+    size = max(1, _BLOCK // max(len(group.rows) for group in groups))
+    blocks = [slice(start, start + size) for start in range(0, count, size)]
+
+    def solved(block: slice) -> Array:
+        return _Block(groups, problems, block).solved(first if first.ndim == 1 else first[block], tol)
+
+    return np.concatenate(list(in_threads(solved, blocks)))
 
 
 @dataclass(frozen=True)
 class _Group:
-    """A log-sum-exp: its rows, their products by pairs of columns, and its two numbers."""
+    """A log-sum-exp: its rows about their mean, their products by pairs of columns, and its numbers."""
 
     rows: Array
     X: Array
+    mean: Array
     products: Array
+    places: tuple[Array, Array]
     power: float
     factor: float
+    logs: Any
 
+    @classmethod
+    def of(cls, term: Term, kind: Any, places: tuple[Array, Array]) -> _Group:
+        # about the mean, so that an offset of the features costs no digits; shares do not notice
+        mean = term.X.mean(axis=0)
+        X = (term.X - mean).astype(kind)
+        products = X[:, places[0]] * X[:, places[1]]
+        logs = term.logs.astype(kind) if isinstance(term.logs, np.ndarray) else None
+        return cls(term.rows, X, mean, products, places, term.power, term.factor, logs)
 
-def points_by_grams(problems: Sequence[Any]) -> Any:
-    """Return the function that solves problems together; None where their rows are not dense, or are too many.
-
-    Parameters
-    ----------
-    problems : sequence of Problem
-        Problems with one X whose risks are sums of log-sum-exps, with l2, which differ in weights of rows and l2.
-
-    Returns
-    -------
-    callable
-        From the problems, one point and a tolerance to points, one per row.
-    """
-    X, columns = problems[0].X, problems[0].dimension
-    plain = isinstance(X, np.ndarray) and X.dtype == np.float64
-    if not plain or len(X) * (columns * (columns + 1) // 2) > _MOST:
-        return None
-    return _points
-
-
-def _points(problems: Sequence[Any], first: Array, tol: float) -> Array:
-    X = problems[0].X
-    # all rows that count in some problem, with weights 1: constants beside the exponents have no effect on shares
-    terms = problems[0].changed(sample_weight=None).log_sum_exps.terms
-    above, below = np.triu_indices(X.shape[1])
-    groups = []
-    for term in terms:
-        rows = X[term.rows]
-        products = rows[:, above] * rows[:, below]
-        groups.append(_Group(term.rows, rows, products, term.sign_times_power, term.outer_coefficient))
-    found = np.empty((len(problems), X.shape[1]))
-    for start in range(0, len(problems), _BLOCK):
-        part = problems[start : start + _BLOCK]
-        found[start : start + _BLOCK] = _Block(groups, part, (above, below)).solved(first, tol)
-    return found
+    @property
+    def rate(self) -> float:
+        return self.power * self.factor
 
 
 class _Block:
     """Some problems, and steps of all of them."""
 
-    def __init__(self, groups: list[_Group], problems: Sequence[Any], places: tuple[Array, Array]) -> None:
-        self.groups, self.places = groups, places
-        weights = [each.sample_weight for each in problems]
-        if all(each is None for each in weights):
-            self.counts: list[Array | None] = [None] * len(groups)
-        else:
-            n = len(problems[0].X)
-            full = np.array([np.ones(n) if each is None else each for each in weights])
-            self.counts = [full[:, group.rows] for group in groups]
-        self.l2 = np.array([each.l2 for each in problems])
+    def __init__(self, groups: list[_Group], problems: Weighted, block: slice) -> None:
+        self.groups, self.l2 = groups, problems.l2[block]
+        self.constant = np.zeros(len(self.l2))
+        self.counts: list[Array | None] = []
+        for group, term in zip(groups, problems.terms, strict=True):
+            counts = (
+                None if problems.weights is None else problems.weights[block, term.rows].astype(group.X.dtype)
+            )
+            self.counts.append(counts)
+            if group.logs is None:
+                self.constant += term.factor * term.logs
+            if counts is not None:
+                self.constant += term.factor * term.of_all(counts.sum(axis=1, dtype=np.float64))
 
     def solved(self, first: Array, tol: float) -> Array:
         """Take steps until the estimates of all gaps meet the tolerance; points of problems that fail are NaN."""
-        w = np.tile(first, (len(self.l2), 1))
+        w, before = np.empty((len(self.l2), first.shape[-1])), np.zeros(0)
+        w[:] = first
         for step in range(_STEPS):
-            check_time()
-            shared = step == 0
-            value, gradient, means, shares = self._first_order(w, shared)
+            value, gradient, means, shares = self._first_order(w, shared=step == 0 and first.ndim == 1)
+            gap = np.vecdot(gradient, gradient) / (2.0 * self.l2)
             enough = _BELOW * tol * np.maximum(1.0, np.abs(value))
-            open_ = ~(np.einsum("bd,bd->b", gradient, gradient) <= 2.0 * self.l2 * enough)
+            open_ = ~(gap <= enough)
             if not open_.any():
                 return w
-            move = self._direction(gradient, means, shares, open_)
-            w = w.copy()
-            w[open_] += move
+            w[open_] += self._direction(gradient, means, shares, open_)
+            # errors of Newton's method are squared: where that is enough there is no look at the gradient
+            if step and (gap * (gap / before) ** 2 <= enough)[open_].all():
+                return w
+            before = gap
         w[open_] = np.nan
         return w
 
     def _first_order(self, w: Array, shared: bool) -> tuple[Array, Array, list[Array], list[Array]]:
-        """Values up to a constant, gradients, and means and shares of each group."""
-        value, gradient = 0.5 * self.l2 * np.einsum("bd,bd->b", w, w), self.l2[:, None] * w
+        """Values, gradients, and means and shares of each group."""
+        value, gradient = self.constant + 0.5 * self.l2 * np.vecdot(w, w), self.l2[:, None] * w
         means, shares = [], []
         for group, counts in zip(self.groups, self.counts, strict=True):
-            exponents = (w[:1] if shared else w) @ group.X.T
-            exponents *= group.power
+            points = (w[:1] if shared else w).astype(group.X.dtype)
+            exponents = points @ group.X.T
+            exponents *= group.X.dtype.type(group.power)
+            if group.logs is not None:
+                exponents += group.logs
             tops = exponents.max(axis=1, keepdims=True)
             exponents -= tops
             masses = np.exp(exponents, out=exponents)
             if counts is not None:
-                masses = counts * masses
+                masses = np.multiply(counts, masses, out=None if shared else masses)
             elif shared:
-                masses = np.broadcast_to(masses, (len(w), masses.shape[1]))
+                masses = np.repeat(masses, len(w), axis=0)
             totals = masses.sum(axis=1, keepdims=True)
-            mean = masses @ group.X / totals
-            value = value + group.factor * (tops + np.log(totals))[:, 0]
-            gradient = gradient + group.factor * group.power * mean
+            masses /= totals
+            mean = (masses @ group.X).astype(np.float64)
+            value = value + group.factor * (tops + np.log(totals))[:, 0] + group.rate * (w @ group.mean)
+            gradient = gradient + group.rate * (mean + group.mean)
             means.append(mean)
-            shares.append(masses / totals)
+            shares.append(masses)
         return value, gradient, means, shares
 
     def _direction(self, gradient: Array, means: list[Array], shares: list[Array], open_: Array) -> Array:
         count, d = int(open_.sum()), gradient.shape[1]
-        upper, hessians = np.zeros((count, len(self.places[0]))), np.zeros((count, d, d))
+        above, below = self.groups[0].places
+        upper = np.zeros((count, len(above)))
         for group, mean, part in zip(self.groups, means, shares, strict=True):
-            bend = group.factor * group.power**2
-            mean = mean[open_]
-            upper += bend * (part[open_] @ group.products)
-            hessians -= bend * mean[:, :, None] * mean[:, None, :]
-        above, below = self.places
-        hessians[:, above, below] += upper
-        off = above != below
-        hessians[:, below[off], above[off]] += upper[:, off]
+            bend, centre = group.rate * group.power, mean[open_]
+            upper += bend * (part[open_] @ group.products - centre[:, above] * centre[:, below])
+        places = np.empty((d, d), dtype=np.intp)
+        places[above, below] = places[below, above] = np.arange(len(above))
+        hessians = upper[:, places]
         hessians[:, np.arange(d), np.arange(d)] += self.l2[open_, None]
         return -np.linalg.solve(hessians, gradient[open_][:, :, None])[:, :, 0]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
+from convexrank.core.many.members import Members
 from convexrank.core.paths import SolutionSequence
 from convexrank.core.results import Solution, Status
 from convexrank.data.nodes import pandas
@@ -24,8 +26,9 @@ class Solutions(SolutionSequence):
     ----------
     parameters : mapping of str to ndarray
         What was varied, by name: arrays whose first axis is that of the problems.
-    solutions : tuple of Solution
-        The solution of each problem, with its certificate and its status.
+    solutions : sequence of Solution
+        The solution of each problem, with its certificate and its status. Of problems that were solved together it is
+        made, and so is the problem, when it is asked for; values, gaps and statuses are there before.
     seconds : float
         Wall time of all of them together.
     together : int
@@ -41,7 +44,7 @@ class Solutions(SolutionSequence):
     """
 
     parameters: Mapping[str, Array] = field(repr=False)
-    solutions: tuple[Solution, ...] = field(repr=False)
+    solutions: Sequence[Solution] = field(repr=False)
     seconds: float = 0.0
     together: int = 0
 
@@ -54,20 +57,35 @@ class Solutions(SolutionSequence):
             f"({self.seconds:.2g} s)"
         )
 
+    @cached_property
+    def _members(self) -> Members:
+        found = self.solutions
+        return found if isinstance(found, Members) else Members.of(found)
+
+    @property
+    def coefficients(self) -> Array:
+        """The weights, shape (B, d)."""
+        return self._members.points.copy()
+
     @property
     def values(self) -> Array:
         """The objectives, shape (B,)."""
-        return np.array([solution.value for solution in self.solutions])
+        return self._members.values.copy()
+
+    @property
+    def gaps(self) -> Array:
+        """The certified gaps, shape (B,)."""
+        return self._members.gaps.copy()
 
     @property
     def statuses(self) -> tuple[Status, ...]:
         """The status of each."""
-        return tuple(solution.status for solution in self.solutions)
+        return self._members.statuses
 
     @property
     def converged(self) -> Array:
         """Whether each certified gap meets the tolerance, shape (B,)."""
-        return np.array([solution.converged for solution in self.solutions])
+        return np.array([status is Status.CONVERGED for status in self.statuses])
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with a row per problem: parameters that are numbers, value, gap and status."""
@@ -78,6 +96,6 @@ class Solutions(SolutionSequence):
                 "value": self.values,
                 "gap": self.gaps,
                 "status": [status.name for status in self.statuses],
-                "seconds": [solution.seconds for solution in self.solutions],
+                "seconds": self._members.seconds,
             }
         )

@@ -15,16 +15,18 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.loop import scale_of
+from convexrank.core.many.members import Members, found_at, met_at
 from convexrank.core.many.solutions import Solutions
 from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status
 from convexrank.core.solving import class_at
 from convexrank.data import check_flag, check_positive, read_array, shown
+from convexrank.data.fields import sample_of
 
 __all__ = ["solve_many"]
 
 Array = np.ndarray
-#: From a list of problems, the points of a first guess and a tolerance to points, one per row; NaN where there is none.
-Together = Callable[[Sequence[Any], Array, float], Array]
+#: From problems, the points of a first guess and a tolerance to points, one per row; NaN where there is none.
+Together = Callable[[Any, Array, float], Array]
 
 # Methods that solve many problems together: on a device, and in numpy where all are sums of log-sum-exps with l2.
 _ON_DEVICE = "jitted.batches:points_on_device"
@@ -48,13 +50,15 @@ def solve_many(
 
     On a device all problems of one shape run in one compiled program: the loop of ``jax-newton``, or else of
     ``jax-accelerated``, under ``vmap``, with X shared and the rest batched. On the host, sums of log-sum-exps with l2
-    and a dense X (``PNormPush``, ``IRPush`` and others) that differ in ``sample_weight`` or ``l2`` take Newton's steps
-    together: the Hessians of a block are one matrix product of the weights with the products of all pairs of columns,
-    and the first step, from the solution of the problem as it is, needs the exponentials of one point only. All other
-    problems are solved one after the other, each from the solution before it, by the solver that is their default.
+    and a dense X (``PNormPush``, ``BottomPush`` and others) that differ in ``sample_weight`` or ``l2`` take Newton's
+    steps together: the Hessians of a block are one matrix product of the weights with the products of all pairs of
+    columns, and the first step, from the solution of the problem as it is, needs the exponentials of one point only.
+    Certificates are evaluated in blocks, too, and threads share the blocks; a problem and its solution as objects are
+    made when they are asked for. All other problems are solved one after the other, each from the solution before it,
+    by the solver that is their default.
 
-    However a point was found, the certificate of its own problem decides, evaluated by the reference code. A problem
-    whose point does not meet the tolerance is solved on its own from there.
+    However a point was found, a certificate of its own problem decides, evaluated from the definition by code that no
+    solver runs. A problem whose point does not meet the tolerance is solved on its own from there.
 
     Parameters
     ----------
@@ -107,34 +111,16 @@ def solve_many(
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit", infinite=True)
     varied = _checked(problem, parameters)
     start, count = time.perf_counter(), len(next(iter(varied.values())))
-    problems = [_made(problem, varied, place) for place in range(count)]
     bar = progress_bar(progress, count, f"{type(problem).__name__}, {count} problems")
-    found, together = [], 0
-    with ending_after(limit), warnings.catch_warnings():
+    with ending_after(limit), warnings.catch_warnings(), bar:
         warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            method = None if solver is not None else _method(problems, varied, device)
-            first = _first(problem, problems, varied, tol)
-            points = None if method is None else method(problems, first, tol)
-        except OutOfTimeError:
-            points, first = None, problem.start()
-        guess = first
-        for place, each in enumerate(problems):
-            solution = None if points is None else _accepted(each, points[place], tol)
-            together += solution is not None
-            if solution is None:
-                near = (
-                    guess
-                    if points is None or not np.isfinite(points[place]).all()
-                    else np.asarray(points[place])
-                )
-                solution = _alone(each, solver, near, tol)
-            if solution.converged and "sample_weight" not in varied:
-                guess = solution.x
-            found.append(solution)
-            bar.update()
-    bar.close()
-    solutions = Solutions(varied, tuple(found), time.perf_counter() - start, together)
+        together = None if solver is not None or device is not None else _weighted(problem, varied)
+        if together is not None:
+            members, met = _weighted_members(problem, varied, together, tol, bar.update)
+        else:
+            problems = [_made(problem, varied, place) for place in range(count)]
+            members, met = _members(problem, problems, varied, solver, device, tol, bar.update)
+    solutions = Solutions(varied, members, time.perf_counter() - start, met)
     if not solutions.converged.all():
         warnings.warn(
             f"{solutions!r}; solutions[i].message says why.",
@@ -179,21 +165,96 @@ def _made(problem: Any, varied: dict[str, Array], place: int) -> Any:
         raise type(error)(f"problem {place}: {error}") from error
 
 
-def _first(problem: Any, problems: Sequence[Any], varied: dict[str, Array], tol: float) -> Array:
+def _first(problem: Any, varied: dict[str, Array], tol: float) -> Array:
     """Return where the first problem starts: at the solution of the problem as it is, where only weights vary."""
-    if set(varied) != {"sample_weight"}:
-        return problem.start()
-    return problem.solve(tol=tol).x
+    return problem.solve(tol=tol).x if set(varied) == {"sample_weight"} else problem.start()
 
 
-def _method(problems: Sequence[Any], varied: dict[str, Array], device: Any) -> Together | None:
-    """Return what solves the problems together; None where each is solved on its own."""
-    if device is not None:
-        return class_at(_ON_DEVICE)(device)
-    fit = len(problems) >= _FEW and set(varied) <= {"sample_weight", "l2"}
-    if not fit or not all("Coordinates" in each.capabilities and each.l2 > 0 for each in problems[:1]):
-        return None
-    return class_at(_BY_GRAMS)(problems)
+def _weighted(problem: Any, varied: dict[str, Array]) -> Any:
+    """Return what evaluates all problems in one pass; None where there is no such thing, or the problems are few."""
+    fit = len(next(iter(varied.values()))) >= _FEW and set(varied) <= {"sample_weight", "l2"}
+    return problem.weighted(varied.get("sample_weight"), varied.get("l2")) if fit else None
+
+
+def _weighted_members(
+    problem: Any, varied: dict[str, Array], together: Any, tol: float, update: Callable[..., Any]
+) -> tuple[Members, int]:
+    """Solve and certify in one pass; what does not meet the tolerance so is solved on its own from there."""
+    start, first, count = time.perf_counter(), problem.start(), len(together)
+    points, bounds = (
+        np.tile(first, (count, 1)),
+        tuple(np.full(count, no) for no in (math.nan, math.inf, -math.inf)),
+    )
+    try:
+        first = _first(problem, varied, tol)
+        method: Together = class_at(_BY_GRAMS)
+        points = method(together, first, tol)
+        bounds = together.certificates(points)
+        if 0 < len(again := np.flatnonzero(~_met(bounds, tol) & np.isfinite(points).all(axis=1))) < count:
+            some = together.part(again)  # steps that were thought to be enough, and were not
+            points[again] = method(some, points[again], tol)
+            for whole, part in zip(bounds, some.certificates(points[again]), strict=True):
+                whole[again] = part
+    except OutOfTimeError:
+        pass
+    met = _met(bounds, tol)
+    seconds = (time.perf_counter() - start) / count
+    update(int(met.sum()))
+    others: dict[int, Solution] = {}
+    for place in np.flatnonzero(~met).tolist():
+        near = points[place] if np.isfinite(points[place]).all() else first
+        others[place] = _alone(_made(problem, varied, place), None, near, tol)
+        update()
+    remembered = {name: sample_of(values) for name, values in varied.items() if values.ndim > 1}
+
+    def made(place: int) -> Any:
+        for name, sample in remembered.items():
+            if sample_of(varied[name]) != sample:
+                raise ValueError(
+                    f"{name} was edited in place after solve_many, whose problems are made of it when they are asked "
+                    "for; pass a copy that nobody edits."
+                )
+        return _made(problem, varied, place)
+
+    return Members(points, bounds, others, made, type(problem).__name__, seconds), int(met.sum())
+
+
+def _met(bounds: tuple[Array, ...], tol: float) -> Array:
+    """Which certificates meet the tolerance, of values and gaps."""
+    return bounds[1] <= tol * np.maximum(1.0, np.abs(bounds[0]))
+
+
+def _members(
+    problem: Any,
+    problems: Sequence[Any],
+    varied: dict[str, Array],
+    solver: Any,
+    device: Any,
+    tol: float,
+    update: Callable[..., Any],
+) -> tuple[Members, int]:
+    """Solve together on a device, or one after the other; each certifies its own point."""
+    found, together, first, points = [], 0, problem.start(), None
+    try:
+        method: Together | None = None
+        if solver is None and device is not None:
+            method = class_at(_ON_DEVICE)(device)
+        first = _first(problem, varied, tol)
+        points = None if method is None else method(problems, first, tol)
+    except OutOfTimeError:
+        pass
+    guess = first
+    for place, each in enumerate(problems):
+        solution = None if points is None else _accepted(each, points[place], tol)
+        together += solution is not None
+        if solution is None:
+            point = guess if points is None else np.asarray(points[place])
+            solution = _alone(each, solver, point if np.isfinite(point).all() else guess, tol)
+        if solution.converged and "sample_weight" not in varied:
+            guess = solution.x
+        found.append(solution)
+        update()
+    return Members.of(found), together
 
 
 def _accepted(problem: Any, x: Array, tol: float) -> Solution | None:
@@ -208,39 +269,13 @@ def _accepted(problem: Any, x: Array, tol: float) -> Solution | None:
         return None
     if not certificate.gap <= tol * scale_of(certificate.value):
         return None
-    message = f"{Status.CONVERGED.message} ({certificate}); solved together with others"
-    return _solution(problem, x, certificate, Status.CONVERGED, message, time.perf_counter() - start)
-
-
-def _solution(
-    problem: Any, x: Array, certificate: Certificate, status: Status, message: str, seconds: float
-) -> Solution:
-    x = np.array(x)
-    return Solution(
-        x=x,
-        value=certificate.value,
-        gap=certificate.gap,
-        residual=certificate.gap,
-        status=status,
-        iterations=0,
-        seconds=seconds,
-        trace={
-            "objective": np.array([certificate.value]),
-            "gap": np.array([certificate.gap]),
-            "seconds": np.array([seconds]),
-        },
-        certificate=certificate,
-        solver="solve_many",
-        problem=type(problem).__name__,
-        message=message,
-        witness=None,
-        instance=problem,
-    )
+    return met_at(x, certificate, time.perf_counter() - start, problem, type(problem).__name__)
 
 
 def _alone(problem: Any, solver: Any, x0: Array, tol: float) -> Solution:
     left = time_left()
     if left <= 0.0:
         nothing = Certificate(math.inf, problem.value_at(x0), -math.inf)
-        return _solution(problem, x0, nothing, Status.TIME_LIMIT, Status.TIME_LIMIT.message, 0.0)
+        status = Status.TIME_LIMIT
+        return found_at(x0, nothing, status, status.message, 0.0, problem, type(problem).__name__)
     return problem.solve(solver, tol=tol, x0=x0, time_limit=None if math.isinf(left) else left)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from convexrank.backend.threads import threads_available
 from convexrank.data import check_integer, check_vector
 from convexrank.data.checks.arrays import read_array
 
@@ -27,11 +27,6 @@ _FEW_NODES = 1 << 24
 def most_nodes(edges: int) -> int:
     """Return the largest plausible number of nodes for a number of edges: one wrong id could fill the memory."""
     return max(_FEW_NODES, 100 * edges)
-
-
-def threads_available() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cuts(offsets: Array, parts: int | None = None) -> Array:

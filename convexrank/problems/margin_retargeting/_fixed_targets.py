@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexrank.backend.damped_newton import damped_newton
+from convexrank.problems._damped_newton import damped_newton
 from convexrank.problems.margin_retargeting._joint_cost import JointCost, rank_ones
 from convexrank.problems.margin_retargeting._targets_squared import increasing_roots
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.damped_newton import damped_newton, pseudo_inverse
 from convexrank.backend.gram import weighted_gram
 from convexrank.data import QueryGroups
+from convexrank.problems._damped_newton import damped_newton, pseudo_inverse
 from convexrank.problems.queries._base import query_sums
 from convexrank.problems.retargeting._link import TargetLink
 
