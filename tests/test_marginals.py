@@ -74,7 +74,9 @@ def test_jax_gets_all_digits_of_long_data():
     value, slope = marginal(scores, targets, np.sort(targets), 0.7)
     problem = cr.problems.LearnedDivergence(scores[:, None], targets, strong=0.7)
     with jax.enable_x64(True):
-        found, gradient = jax.jit(jax.value_and_grad(lambda theta: problem.jax_risk.function((), theta)))(scores)
+        found, gradient = jax.jit(jax.value_and_grad(lambda theta: problem.jax_risk.function((), theta)))(
+            scores
+        )
         assert gradient.dtype == np.float64
     assert float(found) == pytest.approx(value / len(scores), rel=tolerance("atoms"))
     np.testing.assert_allclose(gradient, slope / len(scores), rtol=0, atol=tolerance("atoms"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,19 +18,7 @@ Array = np.ndarray
 MOST_PAIRS = 2_000_000
 
 
-class BallPairs(Protocol):
-    """Sums over the upper partners of each lower row, at given balls."""
-
-    def sums(self) -> tuple[Any, Any]:
-        """Return the sums, and how far the minorants chosen lie below them."""
-        ...
-
-    def pulls(self, u: Any) -> tuple[Any, Any]:
-        """Return the adjoints of the upper and of the lower scores, of adjoints u of the sums."""
-        ...
-
-
-def ball_pairs(node: PairSums, upper: Array, lower: Array) -> BallPairs:
+def ball_pairs(node: PairSums, upper: Array, lower: Array) -> _Sorted | _Running | _Listed:
     """Return the sums of an atom at the scores of upper and of lower rows, arrays of balls."""
     if node.function.coefficients is not None and node.function.line is not None:
         return _Sorted(node, upper, lower)
