@@ -25,6 +25,7 @@ from kinks import kinks
 from learned_divergence import learned_divergence
 from many_ranks import many_ranks
 from measure import JobFailed
+from norms import norms
 from pairs import pairs
 from pnorm import exact, pnorm
 from projections import projections
@@ -64,6 +65,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "projections": projections,
     "learned": learned_divergence,
     "graphs": graphs,
+    "norms": norms,
     "many_ranks": many_ranks,
     "retargeting": retargeting,
     "extremes": extremes,

@@ -104,9 +104,9 @@ def labelled(spam: Array, share: float = 0.1, seed: int = 0) -> dict[str, Rank]:
 
 
 def position(scores: Array, page: int) -> int:
-    """Return the place of a page, 1 the top; pages of the same score share the middle."""
-    above, tied = (scores > scores[page]).sum(), (scores == scores[page]).sum()
-    return int(above + (tied + 1) // 2)
+    """Return the place of a page, 1 the top; pages of the same score, up to a solve's tolerance, share the middle."""
+    tied = np.abs(scores - scores[page]) <= 1e-7 * scores[page]
+    return int(((scores > scores[page]) & ~tied).sum() + (tied.sum() + 1) // 2)
 
 
 def positions(graph: cr.Graph, compared: dict[str, Rank], seed: int = 0) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 import convexrank as cr
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.score_model import ScoreModel, ScoreProducts, without_products
+from convexrank.graphs.lpq_map import NormMap
 from convexrank.regularizers import Penalty
 from convexrank.solvers.working_sets._columns import Columns
 
@@ -484,6 +485,41 @@ class AffineFixedPoint(Small):
         return 0.5 * self.walk @ x + 0.5 * self.teleport
 
 
+def _ratio():
+    """Of the ranks below: t = ½·(t² + ¼)^¼/c + 1 with c = ⅙·(2t + 1)^½, whose right-hand side contracts."""
+    t = 1.0
+    for _ in range(200):
+        t = 3.0 * (t * t + 0.25) ** 0.25 / np.sqrt(2.0 * t + 1.0) + 1.0
+    return t
+
+
+class NormSweeps(Small):
+    """Two pages that link to each other, and a third that links to both: p = 2, θ = ½, α = ½, weak links outside.
+
+    The first two are alike, and nobody links to the third: the ranks are t, t and 1 up to their sum.
+    """
+
+    default_solver = "ordered-sweeps"
+    capabilities = frozenset({"FixedPoint", "NormSweeps"})
+    dimension = 3
+    modulus = 0.5
+    graph = cr.Graph.from_edges([0, 1, 2, 2], [1, 0, 0, 1])
+    norm_map = NormMap(graph, 2.0, 0.5, 0.5, "outside", np.array([1.0, 1.0, 2.0]))
+    answer = np.array([_ratio(), _ratio(), 1.0]) / (2.0 * _ratio() + 1.0)
+
+    def start(self):
+        return np.full(3, 1.0 / 3.0)
+
+    def distance(self, a, b):
+        return float(np.ptp(np.log(a) - np.log(b)))
+
+    def apply_map(self, x):
+        constant = np.sqrt(x.sum()) / 6.0
+        linked = 0.5 * (x[[1, 0]] ** 2 + (0.5 * x[2]) ** 2) ** 0.25
+        image = np.append(linked, 0.0) + constant
+        return image / image.sum()
+
+
 class SplitFeasibility(Small):
     """x in the square [0, 1]², 2x with a sum of 4: only x = (1, 1)."""
 
@@ -775,6 +811,7 @@ SMALL = {
         SingleIndex,
         FixedPoint,
         AffineFixedPoint,
+        NormSweeps,
         SplitFeasibility,
         Multimodal,
         Flows,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from convexrank.solvers.descent.multi_start import Multimodal
     from convexrank.solvers.descent.stochastic_gradient import FiniteSum
     from convexrank.solvers.fixed_point._affine import AffineFixedPoint
+    from convexrank.solvers.fixed_point.ordered_sweeps import NormSweeps
     from convexrank.solvers.jitted.accelerated import JaxProximal
     from convexrank.solvers.jitted.newton import JaxCurved
     from convexrank.solvers.saddle._saddle import Saddle
@@ -103,5 +104,5 @@ if TYPE_CHECKING:
     def trust(x: TrustPropagation) -> tuple[can.FixedPoint, can.Referenced, can.CertifiedInParts]:
         return x, x, x
 
-    def norms(x: LpqRank) -> tuple[can.FixedPoint, can.Referenced, can.CertifiedInParts, can.Ordered]:
+    def norms(x: LpqRank) -> tuple[NormSweeps, can.Referenced, can.CertifiedInParts, can.Ordered]:
         return x, x, x, x

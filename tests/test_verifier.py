@@ -437,7 +437,7 @@ def test_the_command_takes_as_many_instances_as_the_function(capsys):
 
 def test_the_progress_bar_says_what_is_computed(capfd: pytest.CaptureFixture[str]) -> None:
     report = cr.verify(
-        cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=2, l2=0.1), progress=True
+        cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=2, l2=0.1), verbose=True
     )
     shown = capfd.readouterr().err
     assert report.ok

@@ -21,7 +21,8 @@ class PushRankerCV(PathSearch, PushRanker):
     r"""A :class:`~convexrank.PushRanker` whose l1, l2, p, max_fpr or tau is chosen by cross-validation.
 
     For each fold the problem is solved for all values on the training rows, each solve starting from the previous
-    solution (:func:`convexrank.path`), and the solutions are evaluated on the rows that the fold leaves out. The value
+    solution (:func:`convexrank.path`), or of l2 all together (:func:`convexrank.solve_many`) where rows and columns are
+    few, and the solutions are evaluated on the rows that the fold leaves out. The value
     with the best mean score is chosen; among equal scores the strongest penalty, the smallest p, or the largest
     share. The path on all
     rows is kept, with a certified gap at each value.

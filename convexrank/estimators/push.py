@@ -79,8 +79,8 @@ class PushRanker(SolvedRanker):
     A ranker is not a classifier: the objective does not define a threshold between the classes, so ``predict`` returns
     scores, as in the rankers of LightGBM and XGBoost. Two consequences: First, scikit-learn does not stratify folds by
     itself. Pass ``cv=StratifiedKFold(...)`` when positives are few or the rows are sorted by label. Second, any measure
-    of a ranking can be a scorer, as in ``scoring=make_scorer(precision_at, k=0.01)``; names such as ``"roc_auc"``,
-    which require a classifier, are accepted for rankers from scikit-learn 1.9 on.
+    of a ranking can be a scorer, as in ``scoring=cr.metrics.scorer("precision@0.01")``; scikit-learn's names such as
+    ``"roc_auc"``, which require a classifier, are accepted for rankers from scikit-learn 1.9 on.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class PushRanker(SolvedRanker):
     warm_start : bool
         Whether to start from the weights of the previous fit, if their number fits; same answer up to ``tol``.
     verbose : bool
-        Whether to show a progress bar: scikit-learn's word for ``progress`` of :meth:`convexrank.Problem.solve`.
+        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -204,8 +204,9 @@ class PushRanker(SolvedRanker):
 
         Parameters
         ----------
-        X : array, sparse matrix or Chunks, shape (n, d)
-            One row for each example. Sparse X stays sparse; :class:`~convexrank.data.Chunks` stay out of memory.
+        X : array, sparse matrix, Chunks or DaskRows, shape (n, d)
+            One row for each example. Sparse X stays sparse; :class:`~convexrank.data.Chunks` stay out of memory,
+            :class:`~convexrank.data.DaskRows` on the workers of Dask, for the solvers that need products alone.
         y : array, shape (n,)
             Two classes: {0, 1}, {−1, +1}, booleans, or two strings; the larger is the positive class.
         qid : array, shape (n,), optional

@@ -21,6 +21,8 @@ Array = np.ndarray
 
 # A sum below this, of terms of at most 1, may have lost terms to underflow: it is done again in logarithms.
 TINY = 1e-200
+# Edges whose entries are computed at a time: what is made on the way stays in the cache.
+_PIECE = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +66,14 @@ class NormMap:
                 return np.log(link)
             if math.isinf(self.p):
                 return np.log(link + self._weak)
-            # ((a + b)^p − b^p)^(1/p) = (a + b)·(1 − (b/(a + b))^p)^(1/p)
-            beneath = -self.p * np.log1p(link / self._weak)
-            return np.log(link + self._weak) + np.log(-np.expm1(beneath)) / self.p
+            # ((a + b)^p − b^p)^(1/p) = (a + b)·(1 − (b/(a + b))^p)^(1/p); what is beneath a strong link is no more
+            # than half, so that nothing cancels, and numpy's log and exp take several numbers at a time
+            link /= self._weak
+            whole = np.log(link + 1.0) if np.min(link, initial=1.0) >= 1.0 else np.log1p(link)
+            beneath = np.exp(-self.p * whole)
+            strong = np.max(beneath, initial=0.0) <= 0.5
+            beneath = np.log(1.0 - beneath) if strong else np.log(-np.expm1(-self.p * whole))
+            return np.log(self._weak) + whole + beneath / self.p
 
     @cached_property
     def _node_entries(self) -> Array:
@@ -81,10 +88,21 @@ class NormMap:
         return entries
 
     @cached_property
-    def _edge_factors(self) -> Array:
+    def edge_factors(self) -> Array:
         """The p-th power (for p = ∞ the first) of each entry relative to the largest of its source."""
-        graph = self.graph
-        return np.empty(0) if graph.weights is None else self._factors(graph.sources, graph.weights)
+        graph, weights = self.graph, self.graph.weights
+        if weights is None:
+            return np.empty(0)
+        factors, _ = np.empty(graph.m), self._node_entries  # once, before there are threads
+
+        def fill(first: int, last: int) -> None:
+            ends = graph.offsets[[first, last]].tolist()
+            for start in range(ends[0], ends[1], _PIECE):
+                some = slice(start, min(start + _PIECE, ends[1]))
+                factors[some] = self._factors(graph.sources[some], weights[some])
+
+        each_range(fill, cuts(graph.offsets))
+        return factors
 
     def _factors(self, sources: Array, weights: Array) -> Array:
         return np.exp(self._log_factors(sources, weights))
@@ -125,12 +143,12 @@ class NormMap:
 
     def _gather(self, function: Any, block: EdgeBlock, sent: Array, out: Array) -> None:
         """Call a compiled loop over the edges into some nodes, with their factors where there are weights."""
-        held: tuple[Array, ...] = (self._edge_factors,) if math.isinf(self.p) else ()
+        held: tuple[Array, ...] = (self.edge_factors,) if math.isinf(self.p) else ()
         if block.weights is not None:
             # of a graph in files the factors of a block are computed when it is read
             is_stored = self.graph.pages is not None
             held = (
-                self._factors(block.sources, block.weights) if is_stored else self._edge_factors[block.edges],
+                self._factors(block.sources, block.weights) if is_stored else self.edge_factors[block.edges],
             )
         function(block.offsets, block.sources, *held, sent, out, block.first, block.last)
 
@@ -166,20 +184,38 @@ class NormMap:
         return self._weak * float(r.sum()) ** self.theta if self.weak_links == "outside" else 0.0
 
     @property
-    def _factor(self) -> float:
+    def factor(self) -> float:
+        """What the root is multiplied by."""
         return self.alpha if self.weak_links == "outside" else 1.0
 
-    def _finite(self, r: Array) -> Array:
-        inside, constant = self.weak_links == "inside", self._constant(r)
+    def powers(self, r: Array) -> tuple[Array, float, float, float]:
+        """Return what all nodes send and what everybody gets, p-th powers over e^top; top; the constant. O(n).
+
+        Parameters
+        ----------
+        r : ndarray, shape (n,)
+            The ranks; p is finite.
+
+        Returns
+        -------
+        tuple
+            Shape (n,), and three numbers. The image of r is the root of the sums, with its factor, plus the constant.
+        """
+        inside = self.weak_links == "inside"
         log_common = -math.inf if inside else log_sum(self.p * self._common_logs(r))
         sent, weak = np.empty(self.graph.n), np.empty(self.graph.n) if inside else None
         top, common = self._powers(r, sent, weak, log_common)
+        return sent, common, top, self._constant(r)
+
+    def _finite(self, r: Array) -> Array:
+        sent, common, top, constant = self.powers(r)
         if top == -math.inf:
             return np.full(self.graph.n, constant)
-        out, lost = self._roots(sent, top, common, constant, inside or log_common > -math.inf)
+        everywhere = {"inside": 1, "entry": 1, "outside": len(self.graph.dangling), None: 0}[self.weak_links]
+        out, lost = self._roots(sent, top, common, constant, everywhere > 0)
         if len(lost):
             total = np.logaddexp(log_sum(self.p * self._common_logs(r)), self._row_logs(r, lost))
-            out[lost] = self._factor * np.exp(self.theta / self.p * total) + constant
+            out[lost] = self.factor * np.exp(self.theta / self.p * total) + constant
         return out
 
     def _powers(self, r: Array, sent: Array, weak: Array | None, log_common: float) -> tuple[float, float]:
@@ -227,7 +263,7 @@ class NormMap:
         graph, out = self.graph, np.empty(self.graph.n)
         function = edge_sums.gather if graph.weights is None else edge_sums.gather_weighted
         if graph.pages is None:
-            _ = self._edge_factors  # once, before there are threads
+            _ = self.edge_factors  # once, before there are threads
 
         def roots(block: EdgeBlock) -> Array:
             self._gather(function, block, sent, out)
@@ -266,7 +302,7 @@ class NormMap:
         graph, out = self.graph, np.empty(self.graph.n)
         sent = np.exp(self._node_entries) * r
         if graph.pages is None:
-            _ = self._edge_factors
+            _ = self.edge_factors
 
         def largest(block: EdgeBlock) -> None:
             self._gather(edge_sums.largest, block, sent, out)
@@ -274,7 +310,7 @@ class NormMap:
         each_block(largest, graph, cuts(graph.offsets))
         common = math.exp(float(self._common_logs(r).max(initial=-math.inf)))
         np.maximum(out, common, out=out)
-        return self._factor * out**self.theta + self._constant(r)
+        return self.factor * out**self.theta + self._constant(r)
 
 
 @dataclass(frozen=True, eq=False)

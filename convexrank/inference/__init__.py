@@ -9,8 +9,8 @@ function                     measure                                      ``meth
 auc_interval                 area under the ROC curve                     Clopper and Pearson, over all pairings
 partial_auc_interval         the left end of that area                    DKW and order statistics, then betting
 push_risk_interval           p-norm of the heights of the negatives       DKW and order statistics, then betting
-precision_at_interval        positives among the first k                  binomial cut, Clopper and Pearson
-recall_at_interval           share of the positives among the first k     binomial cut, Clopper and Pearson
+precision_at_interval        positives among the first k                  Clopper and Pearson, at uncertain cuts
+recall_at_interval           share of the positives among the first k     Clopper and Pearson, at uncertain cuts
 ranking_risk_interval        pairs of real labels in the wrong order      systems of disjoint tuples
 m_ary_risk_interval          m rows of real labels in the wrong order     Chernoff's bound for U-statistics
 ndcg_interval, map_interval  means over queries                           betting

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from convexrank.data import check_interval
-from convexrank.links.marginal_cost import marginal
+from convexrank.links.marginal_cost import MarginalRisk, marginal
 
 Array = np.ndarray
 
@@ -137,6 +138,35 @@ def cut_off(
     return np.clip(scores, bottom, top), np.clip(expected, low, high)
 
 
+@dataclass(frozen=True)
+class RestrictedRisk(MarginalRisk):
+    """The marginal over n with an output range, as a function that JAX can differentiate. Hashable by its numbers.
+
+    Parameters
+    ----------
+    strong, smooth : float or None
+        Moduli of the class.
+    bounds : pair of float
+        The range.
+    """
+
+    bounds: tuple[float, float]
+
+    @property
+    def _has_device_form(self) -> bool:
+        return False
+
+    def _on_host(self, targets: Any, scores: Any) -> tuple[Array, Array]:
+        y, theta = np.asarray(targets, dtype=np.float64), np.asarray(scores, dtype=np.float64)
+        order, ranked = np.lexsort((y, theta)), np.sort(y)
+        value, slope = restricted_marginal(
+            theta[order], y[order], ranked, self.strong, self.smooth, self.bounds
+        )
+        gradient = np.empty(len(y), np.asarray(scores).dtype)
+        gradient[order] = slope / len(y)
+        return np.asarray(value / len(y), gradient.dtype), gradient
+
+
 def nested_roots(
     link: Callable[[float, float], Array], first: float, last: float, low: float, high: float
 ) -> tuple[float, float]:
@@ -173,7 +203,7 @@ def nested_roots(
 
 
 def _root(rising: Callable[[float], float], outer: float, inner: float) -> float:
-    """Where a continuous function that rises from the outer to the inner end is 0; an end where it has no zero."""
+    """Return the root of a function that increases from the outer to the inner end, or the nearer end."""
     from scipy import optimize  # slow to import
 
     brentq: Any = optimize.brentq

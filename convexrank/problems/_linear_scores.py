@@ -90,7 +90,7 @@ class LinearScores(Problem):
         if uses_jax(self.X):
             from convexrank.solvers.jitted.devices import device_of
 
-            preset(self, _home=device_of(self.X))
+            preset(self, _home=device_of(*vars(self).values()))
         keep(self, X=check_matrix(self.X, dtype=kind, most=LARGEST_ENTRY))
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")

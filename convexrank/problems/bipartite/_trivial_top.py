@@ -1,4 +1,4 @@
-"""Where charging the highest negative alone has w = 0 as its minimum, and what decides there instead."""
+"""TopPush and RmaxPush with minimiser w = 0, and the limit p → ∞ in its place."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ def _log_norms(problem: Any, log_r: Array, shared: float, block: EdgeBlock) -> A
         np.maximum.at(norms, np.repeat(np.arange(len(norms)), np.diff(ends)), terms)
         return np.maximum(norms, shared)
     if weak:  # the weak link under a link is among the common ones already
-        terms += np.log1p(-((weak / (link + weak)) ** problem.p)) / problem.p
+        # numpy takes several logarithms and exponentials at a time, and powers one by one
+        terms += np.log1p(-np.exp(problem.p * np.log(weak / (link + weak)))) / problem.p
     return np.logaddexp(log_sums(problem.p * terms, ends), shared)
 
 

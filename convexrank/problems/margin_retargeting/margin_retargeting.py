@@ -193,7 +193,7 @@ class MarginRetargeting(MarginScores):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What linear scores offer, and in blocks, or by query; off the quadratic a reference, not an exact model."""
+        """As LinearScores, plus Blocks and FiniteSum; without the squared distance Referenced, not Exact."""
         offered = super().capabilities
         if not self._held.in_memory:
             return offered

@@ -22,7 +22,8 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links import Link, fit_link
-from convexrank.links.bounded_cost import check_range, cut_off, restricted_marginal
+from convexrank.links.bounded_cost import RestrictedRisk, check_range, cut_off, restricted_marginal
+from convexrank.links.marginal_cost import MarginalRisk
 from convexrank.links.uniform_convexity import power_marginal
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.bipartite._base import random_features
@@ -263,7 +264,12 @@ class LearnedDivergence(PublishedField):
     def jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores, by a callback to the same code."""
         self._require("marginal", "the objective")
-        return RiskData(HostRisk(self.risk_and_score_gradient), (), (self.rows,))
+        if self._beyond:
+            return RiskData(HostRisk(self.risk_and_score_gradient), (), (self.rows,))
+        if self.output_range is None or self.smooth is None:
+            return RiskData(MarginalRisk(self.strong, self.smooth), self.y, (self.rows,))
+        cost = RestrictedRisk(self.strong, self.smooth, self.output_range)
+        return RiskData(cost, self.y, (self.rows,))
 
     def expected(self, w: Any) -> Array:
         """Return the learned link at the scores, s(θ), shape (n,): y plus n times the risk's slope in the scores."""
