@@ -149,6 +149,7 @@ VALUES = {
     "price": 2.0,
     "loss": "squared_hinge",
     "max_fpr": 0.4,
+    "min_tpr": 0.3,
     "spectrum": ("top", 3),
     "bottom_weight": 0.5,
     "tau": 0.3,

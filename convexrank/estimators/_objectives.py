@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import Field, fields
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,26 @@ def own_fields(formulation: Any) -> dict[str, Field[Any]]:
     if found is None:
         return {}
     return {one.name: one for one in fields(found) if one.init and one.name not in PASSED}
+
+
+def given_to(made: Any, ranker: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return those parameters of an estimator that what its objective stands for takes; None is the default there.
+
+    Raises
+    ------
+    ValueError
+        When another of them is not the default of the estimator.
+    """
+    takes, given = signature(made).parameters, {}
+    for name in names:
+        value, default = getattr(ranker, name), getattr(type(ranker), name)
+        if name in takes:
+            given |= {} if value is None else {name: value}
+        elif not (value is default or (isinstance(value, int | float | str) and value == default)):
+            raise ValueError(
+                f"{name} is {shown(value)}, but objective={ranker.objective!r} has no such parameter; leave it out."
+            )
+    return given
 
 
 def push_on_means(

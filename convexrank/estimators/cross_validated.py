@@ -29,7 +29,7 @@ class PushRankerCV(PathSearch, PushRanker):
 
     Parameters
     ----------
-    objective, price, loss, spectrum, bottom_weight, surrogate, beta, over, features, bins, monotone : optional
+    objective, price, loss, min_tpr, spectrum, bottom_weight, surrogate, beta, over, features, bins, monotone : optional
         As for :class:`~convexrank.PushRanker`. Not ``"rate_constrained"``, whose points have a threshold: search its
         rates and ``l2`` by ``GridSearchCV(PushRanker(objective="rate_constrained"), ...)``.
     min_recall, min_precision : optional
@@ -99,9 +99,11 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
 
     Parameters
     ----------
-    divergence, margin, alpha, reward, bound, target_reg, score_reg, l1, offsets, normalize : optional
+    divergence, margin, alpha, objective, reward, bound, target_reg, score_reg, l1, offsets, normalize : optional
         As for :class:`~convexrank.RetargetingRanker`; the value of the parameter that the path follows is not used.
-    ndcg_convention, ndcg_k, features, bins, monotone, solver, tol, max_iter : optional
+    loss, target, gain, gamma, smoothing, ndcg_convention, ndcg_k, features, bins, monotone : optional
+        As for :class:`~convexrank.RetargetingRanker`.
+    solver, tol, max_iter : optional
         As for :class:`~convexrank.RetargetingRanker`.
     time_limit, warm_start, verbose : optional
         Options of a single fit, which must have their defaults here.

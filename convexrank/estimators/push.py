@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,10 +13,10 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
-from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights, shown
+from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights
 from convexrank.estimators._conformal import checksum
 from convexrank.estimators._linear_ranker import SolvedRanker
-from convexrank.estimators._objectives import check_formulation, feasible_rates, push_on_means
+from convexrank.estimators._objectives import check_formulation, feasible_rates, given_to, push_on_means
 from convexrank.estimators.held_out.promised import promised_threshold
 from convexrank.inference import Threshold
 from convexrank.metrics import auc
@@ -33,6 +32,7 @@ _OF_OBJECTIVES = (
     "price",
     "loss",
     "max_fpr",
+    "min_tpr",
     "min_recall",
     "min_precision",
     "spectrum",
@@ -94,7 +94,7 @@ class PushRanker(SolvedRanker):
     loss : Loss or str, optional
         ``"exponential"``, ``"logistic"``, ``"hinge"``, ``"squared_hinge"`` or a loss object; by default the exponential
         for a push, and that of the class for other objectives.
-    max_fpr, min_recall, min_precision, spectrum, bottom_weight, tau, surrogate, beta, over : optional
+    max_fpr, min_recall, min_precision, min_tpr, spectrum, bottom_weight, tau, surrogate, beta, over : optional
         Parameters of other objectives, as in their classes; by default those of the class. A rate as a constraint needs
         exactly one of the first three, ``l2`` above 0, and linear features in memory.
     l2, l1 : float
@@ -177,6 +177,7 @@ class PushRanker(SolvedRanker):
     max_fpr: float | None = None
     min_recall: float | None = None
     min_precision: float | None = None
+    min_tpr: float | None = None
     spectrum: Any = None
     bottom_weight: float | None = None
     tau: float | None = None
@@ -276,17 +277,8 @@ class PushRanker(SolvedRanker):
     def _problem(self, X: Any, positive: Array, weights: Array | None) -> Problem:
         """Return the problem that the parameters name."""
         made = check_formulation(self.objective, Bipartite, "objective", **self._OTHERS)
-        takes = signature(made).parameters
-        given: dict[str, Any] = {"l2": self.l2, "sample_weight": weights}
-        for name in ("l1", *_OF_OBJECTIVES):
-            value, default = getattr(self, name), getattr(PushRanker, name)
-            if name in takes:
-                given |= {} if value is None else {name: value}
-            elif not (value is default or (isinstance(value, int | float) and value == default)):
-                raise ValueError(
-                    f"{name} is {shown(value)}, but objective={self.objective!r} has no such parameter; leave it out."
-                )
-        return made(X, positive, **given)
+        given = given_to(made, self, ("l1", *_OF_OBJECTIVES))
+        return made(X, positive, l2=self.l2, sample_weight=weights, **given)
 
     def threshold_for(
         self,

@@ -24,13 +24,13 @@ def ball_pairs(node: PairSums, upper: Array, lower: Array) -> _Sorted | _Running
         return _Sorted(node, upper, lower)
     if node.function is functions.exp and node.grades is not None:
         return _Running(node, upper, lower)
-    return _Listed(node, upper, lower)
+    return ListedPairs(node, upper, lower)
 
 
-class _Listed:
-    """Any function, pair by pair."""
+class ListedPairs:
+    """Any function, pair by pair; shares of the upper rows may take the place of their weights."""
 
-    def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
+    def __init__(self, node: PairSums, upper: Array, lower: Array, shares: Array | None = None) -> None:
         if node.pair_count > MOST_PAIRS:
             raise CertificateError(
                 f"there are {node.pair_count} pairs of rows, and no more than {MOST_PAIRS} are taken one by one over "
@@ -38,7 +38,7 @@ class _Listed:
             )
         self.node, (up, low) = node, node.pairs
         self.value, self.slope, self.slack = lines(node.function, lower[low] - upper[up])
-        self.weights = in_balls(node.weights)[up]
+        self.weights = (in_balls(node.weights) if shares is None else shares)[up]
 
     def sums(self) -> tuple[Any, Any]:
         """Return the sums and their slacks."""
