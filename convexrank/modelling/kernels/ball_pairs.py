@@ -18,7 +18,7 @@ Array = np.ndarray
 MOST_PAIRS = 2_000_000
 
 
-def ball_pairs(node: PairSums, upper: Array, lower: Array) -> _Sorted | _Running | _Listed:
+def ball_pairs(node: PairSums, upper: Array, lower: Array) -> _Sorted | _Running | ListedPairs:
     """Return the sums of an atom at the scores of upper and of lower rows, arrays of balls."""
     if node.function.coefficients is not None and node.function.line is not None:
         return _Sorted(node, upper, lower)
