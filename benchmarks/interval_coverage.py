@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from measure import fresh
+from measure import fresh, kept
 from report import Section, Table, Target, seconds_text
 
 __all__ = ["SETTINGS", "Setting", "coverage", "judged", "simulate"]
@@ -39,6 +39,8 @@ def _lists(a: float, positives: int, negatives: int, levels: int = 0) -> dict[st
 _ROWS = {"a": 0.3, "n": 2000, "share": 0.2}
 _WEIGHTED = {"a": 0.2, "share": 0.3, "most": 18.0}
 _UNEVEN = {"a": 0.3, "m": 200, "size": 2, "share": 0.3, "tail": 1.5}
+_EVEN = _lists(0.3, 200, 200)
+_MANY = _WEIGHTED | {"n": 2000}
 SETTINGS = (
     Setting("AUC .67, 1:1", "auc", "classes", _lists(0.5, 100, 100)),
     Setting("AUC .83, 1:10", "auc", "classes", _lists(0.2, 50, 500)),
@@ -50,7 +52,7 @@ SETTINGS = (
     Setting("push risk, p = 1, 1:1", "push_risk", "classes", _lists(0.3, 100, 100), {"p": 1}),
     Setting("push risk, p = 4, 1:10", "push_risk", "classes", _lists(0.3, 100, 1000), {"p": 4}),
     Setting("push risk, p = 4, ties", "push_risk", "classes", _lists(0.3, 100, 400, 5), {"p": 4}),
-    Setting("push risk, p = 16, 1:10", "push_risk", "classes", _lists(0.3, 160, 1600), {"p": 16}),
+    Setting("push risk, p = 16, 1:20", "push_risk", "classes", _lists(0.3, 160, 3200), {"p": 16}),
     Setting(
         "push risk, p = 16, 20 positives",
         "push_risk",
@@ -107,6 +109,24 @@ SETTINGS = (
     ),
     Setting("difference of two AUCs", "difference", "classes", _lists(0.4, 100, 300) | {"other": 0.3}),
     Setting("ROC band, 1:10", "roc", "classes", _lists(0.3, 60, 600), asymptotic=False),
+    Setting("AUC, 200 + 200", "auc", "classes", _EVEN),
+    Setting("partial AUC, FPR ≤ .1, 200 + 200", "partial_auc", "classes", _EVEN, {"max_fpr": 0.1}),
+    Setting(
+        "partial AUC, FPR ≤ .25, ties: 8 scores",
+        "partial_auc",
+        "classes",
+        _lists(0.3, 100, 400, 8),
+        {"max_fpr": 0.25},
+    ),
+    *(
+        Setting(f"push risk, p = {p}, 200 + 200", "push_risk", "classes", _EVEN, {"p": p}, applies=p < 16)
+        for p in (2, 4, 16)
+    ),
+    Setting("difference of two AUCs, 200 + 200", "difference", "classes", _EVEN | {"other": 0.3}),
+    Setting("ranking risk, 400 rows", "ranking_risk", "normal", {"n": 400, "rho": 0.7}),
+    Setting("precision at 30 %, weights to 18:1", "precision_at", "weighted", _MANY, {"k": 0.3}, exact=False),
+    Setting("partial AUC, weights to 18:1", "partial_auc", "weighted", _MANY, {"max_fpr": 0.1}, exact=False),
+    Setting("AUC, looked at on 5 days", "monitor", "classes", _lists(0.3, 100, 200), asymptotic=False),
 )
 
 
@@ -114,11 +134,11 @@ def coverage(effort: int) -> Section:
     """Count in each setting how often the intervals of both methods hold the truth."""
     simulations = _FULL * effort or _QUICK
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # each in a process of its own
-        jobs = [
-            pool.submit(fresh, "interval_coverage:run", number=number, simulations=simulations)
+        jobs = {
+            number: pool.submit(one, number, simulations)
             for number in sorted(range(len(SETTINGS)), key=lambda n: -_work(SETTINGS[n]))
-        ]
-        found = {job.result().result["number"]: job.result().result for job in jobs}
+        }
+        found = {number: job.result() for number, job in jobs.items()}
     rows = [_row(SETTINGS[number], found[number]) for number in range(len(SETTINGS))]
     note = (
         f"{simulations} samples of each population, level {_LEVEL:g}. The exact intervals must hold the truth at least "
@@ -131,6 +151,11 @@ def coverage(effort: int) -> Section:
         target for number in range(len(SETTINGS)) for target in judged(SETTINGS[number], found[number])
     ]
     return Section((Table("Coverage of intervals", columns, tuple(rows), note), _speed()), tuple(targets))
+
+
+def one(number: int, simulations: int) -> dict[str, Any]:
+    """Simulate one setting in a process of its own, or read what is kept of it."""
+    return kept("interval_coverage:run", SETTINGS[number], number=number, simulations=simulations)
 
 
 def _work(setting: Setting) -> int:
@@ -171,7 +196,7 @@ def _row(setting: Setting, found: dict[str, Any]) -> tuple[str, ...]:
 
 def run(number: int, simulations: int) -> dict[str, Any]:
     """Simulate one setting."""
-    return {"number": number, **simulate(SETTINGS[number], simulations, seed=number)}
+    return simulate(SETTINGS[number], simulations, seed=number)
 
 
 def simulate(setting: Setting, simulations: int, seed: int) -> dict[str, Any]:
@@ -207,6 +232,15 @@ def _interval(setting: Setting, sample: dict[str, Any], method: Any, wanted: flo
     """Ask the package; return whether the truth is held, and the width."""
     from convexrank import inference
 
+    if setting.metric == "monitor":
+        import numpy as np
+
+        order = np.random.default_rng(0).permutation(len(sample["y"]))  # days of random rows
+        seen = inference.monitor(
+            sample["y"][order], sample["s"][order], np.arange(len(order)) * 5 // len(order)
+        )
+        held = (seen.lower <= wanted) & (wanted <= seen.upper)
+        return bool(held.all()), float(seen.upper[-1] - seen.lower[-1])
     if setting.metric == "roc":
         band = inference.roc_band(sample["y"], sample["s"], level=_LEVEL)
         curve = band.x ** setting.sample["a"]

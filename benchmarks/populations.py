@@ -30,6 +30,7 @@ def truth(metric: str, **options: Any) -> float:
     """Return the value of the population."""
     return {
         "auc": _auc,
+        "monitor": _auc,
         "push_risk": _push_risk,
         "partial_auc": _partial_auc,
         "precision_at": _precision_at,
@@ -129,8 +130,24 @@ def _push_risk(a: float, p: float, levels: int = 0, **_: Any) -> float:
     return math.exp((log_beta - math.log(a)) / p)
 
 
-def _partial_auc(a: float, max_fpr: float, **_: Any) -> float:
-    return max_fpr ** (1 + a) / (1 + a)
+def _partial_auc(a: float, max_fpr: float, levels: int = 0, **_: Any) -> float:
+    if not levels:
+        return max_fpr ** (1 + a) / (1 + a)
+    rates = [
+        min(j / levels, max_fpr) for j in range(levels + 1)
+    ]  # the curve is a polygon, whose corners these are
+    heights = [_polygon(u, a, levels) for u in rates]
+    return sum(
+        (u - v) * (one + other) / 2
+        for (v, u), (one, other) in zip(itertools.pairwise(rates), itertools.pairwise(heights), strict=True)
+    )
+
+
+def _polygon(u: float, a: float, levels: int) -> float:
+    """Return the height at u of the ROC curve with corners at 0, 1/levels, 2/levels, …."""
+    left = min(math.floor(u * levels + 1e-9), levels - 1)
+    low, high = (left / levels) ** a, ((left + 1) / levels) ** a
+    return low + (u * levels - left) * (high - low)
 
 
 def _at_cut(a: float, share: float, k: float) -> float:

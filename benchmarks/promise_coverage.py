@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from measure import fresh
+from measure import kept
 from report import Section, Table, Target
 
 __all__ = ["SETTINGS", "Setting", "judged", "promises", "simulate"]
@@ -73,10 +73,10 @@ def promises(effort: int) -> Section:
     simulations = _FULL * effort or _QUICK
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # each in a process of its own
         jobs = [
-            pool.submit(fresh, "promise_coverage:run", number=number, simulations=simulations)
-            for number in range(len(SETTINGS))
+            pool.submit(kept, "promise_coverage:run", setting, number=number, simulations=simulations)
+            for number, setting in enumerate(SETTINGS)
         ]
-        found = [job.result().result for job in jobs]
+        found = [job.result() for job in jobs]
     rows = [_row(setting, one) for setting, one in zip(SETTINGS, found, strict=True)]
     note = (
         f"{simulations} samples of each population, confidence {_CONFIDENCE:g}. Kept is the share of samples whose "

@@ -5,11 +5,16 @@ Names are imported when they are first used, so that ``import convexrank`` takes
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from convexrank.backend.interruption import import_module
 
 __version__ = "0.1.0"
+
+logging.getLogger("convexrank").addHandler(
+    logging.NullHandler()
+)  # silent, unless the program sets up logging
 
 _MODULES = (
     "atoms",

@@ -142,7 +142,7 @@ def _verify(arguments: argparse.Namespace) -> int:
             tol=arguments.tol,
             prove=arguments.prove,
             designs=arguments.designs,
-            progress=lambda _: bar.update(),
+            verbose=lambda _: bar.update(),
         )
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)
     return 0 if report.ok else 1

@@ -60,8 +60,9 @@ plt.show()
 # Lists
 # -----
 # Left: with which confidence can one say how many of the first rows of a *new* list are positive? The grey line is the
-# truth, which would be known later. Right: how long lists of documents have to be so that on average at most a tenth of
-# what is relevant is missing.
+# truth, which would be known later. Right: the lengths of lists of documents that keep a promise on average: the
+# shortest that miss, or lose of the discounted gain, no more than promised, and the longest of which no larger share is
+# not relevant.
 X_new, y_new = X_held[:1300], y_held[:1300]
 X_set, y_set = X_held[1300:], y_held[1300:]
 counts = [10, 20, 30, 40, 60, 80, 100]
@@ -73,20 +74,26 @@ X, y, qid = cr.data.load_queries(return_X_y=True)
 fit, held = qid < 40, qid >= 40
 lister = cr.RetargetingRanker().fit(X[fit], y[fit], qid[fit])
 scores = lister.predict(X[held])
-limits = np.linspace(0.03, 0.6, 58)
-lengths = [inference.list_length(y[held], scores, qid[held], max_missed=limit).length for limit in limits]
-chosen = inference.list_length(y[held], scores, qid[held], max_missed=0.1)
-print(chosen.promise)
+limits = {
+    name: np.linspace(least, 0.6, 60)
+    for name, least in (("max_missed", 0.03), ("max_ndcg_loss", 0.13), ("max_false", 0.05))
+}
+lengths = {
+    name: [inference.list_length(y[held], scores, qid[held], **{name: limit}).length for limit in shares]
+    for name, shares in limits.items()
+}
+print(inference.list_length(y[held], scores, qid[held], max_missed=0.1).promise)
 
 figure, panels = plt.subplots(1, 2, figsize=(9.6, 3.8), layout="constrained")
 panels[0].step(counts, first.hits, where="post", color="#0072b2", label="at least, all at once, with 95 %")
 panels[0].plot(np.arange(1, 101), truth[:100], color="0.5", label="positives in the new list")
 panels[0].set(xlabel="first rows of the new list", ylabel="positives", ylim=(0, None))
 panels[0].legend(loc="upper left")
-panels[1].plot(limits, lengths, color="#0072b2", drawstyle="steps-post")
-panels[1].plot(0.1, chosen.length, "o", color="#e69f00")
+for (name, shares), colour in zip(limits.items(), ("#0072b2", "#e69f00", "#009e73"), strict=True):
+    panels[1].plot(shares, lengths[name], color=colour, drawstyle="steps-post", label=name)
+panels[1].legend(loc="upper center")
 panels[1].set(
-    xlabel="promised share of relevant documents that are missing",
+    xlabel="promised share, on average over queries",
     ylabel="length of the lists",
     ylim=(0, None),
 )

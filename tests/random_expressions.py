@@ -129,7 +129,10 @@ class Expressions:
         ends = [self.f.positive, self.f.negative]
         if self.draw.random() < 0.2:
             ends.reverse()
-        return rules.pair_sums(phi, *(self.affine_rows(leaf, 1) for leaf in ends))
+        rows = [self.affine_rows(leaf, 1) for leaf in ends]
+        if self.draw.random() < 0.4 and getattr(phi, "increasing", True):
+            return rules.pair_means(phi, *rows, self.draw.choice([0.05, 0.3, 0.5, 0.7, 1.0]))
+        return rules.pair_sums(phi, *rows)
 
     def convex_rows(self, depth: int) -> Node:
         draw, kind = self.draw, self.draw.randrange(9)

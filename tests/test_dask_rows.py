@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import warnings
 
@@ -71,6 +72,37 @@ def test_answers_are_those_of_rows_in_memory(name):
     assert found.certificate.kind == "global"
     assert abs(found.value - plain.value) <= found.gap + plain.gap
     assert formulation(X, y, **options).certificate(found.x).gap <= 1e-6 * max(1.0, abs(found.value))
+
+
+@pytest.mark.parametrize("options", [{}, {"l1": 1e-3}, {"objective": "pat_mat", "tau": 0.2}])
+def test_the_ranker_takes_them(options):
+    X, y = rows(400)
+    made, labels = DaskRows(cut(X, 150).persist(), y), np.where(y, "yes", "no")
+    found, plain = cr.PushRanker(**options).fit(made, labels), cr.PushRanker(**options).fit(X, labels)
+    assert abs(found.solution_.value - plain.solution_.value) <= found.gap_ + plain.gap_
+    np.testing.assert_allclose(found.predict(made), found.predict(X), rtol=tolerance("summation"), atol=1e-12)
+    assert found.score(made, labels) == pytest.approx(plain.score(X, labels), abs=1e-3)
+    kept = pickle.dumps(found)
+    assert b"dask" not in kept
+    np.testing.assert_array_equal(pickle.loads(kept).predict(X), found.predict(X))
+
+
+def test_what_estimators_cannot_do_with_them():
+    X, y = rows(100)
+    made = DaskRows(cut(X, 50), y)
+    for model, message in (
+        (cr.PushRanker(features="thresholds"), r"rows out of memory.*rows\[::100\]\.toarray"),
+        (cr.PushRankerCV(), r"rows out of memory.*rows\[::100\]\.toarray"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            model.fit(made, y)
+    fitted = cr.PushRanker().fit(made, y)
+    with pytest.raises(ValueError, match="whose means are not kept"):
+        fitted.explain(X[0])
+    with pytest.raises(ValueError, match="X has 5 columns, expected 2"):
+        cr.PushRanker().fit(X[:, :2], y).predict(made)
+    found, plain = (cr.SingleIndexRegressor(strong=1.0, l2=0.1).fit(r, X[:, 0]) for r in (made, X))
+    np.testing.assert_array_equal(found.coef_, plain.coef_)
 
 
 def test_frames_are_rows_as_well():

@@ -6,6 +6,7 @@ import math
 import pickle
 from itertools import product
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import sklearn
@@ -36,6 +37,15 @@ L2 = 0.05
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_arrays_of_other_libraries_are_read_by_numpy():
+    X, y = draw()
+    plain = PushRanker().fit(X.astype(np.float32), y)
+    taken = PushRanker().fit(jnp.asarray(X, jnp.float32), jnp.asarray(y))
+    assert not taken.__sklearn_tags__().array_api_support
+    assert type(taken.coef_) is type(taken.predict(jnp.asarray(X))) is np.ndarray
+    np.testing.assert_allclose(taken.coef_, plain.coef_, rtol=tolerance("small problems"))
 
 
 def draw(rows=24, columns=2, seed=0):
@@ -139,6 +149,7 @@ VALUES = {
     "price": 2.0,
     "loss": "squared_hinge",
     "max_fpr": 0.4,
+    "min_tpr": 0.3,
     "spectrum": ("top", 3),
     "bottom_weight": 0.5,
     "tau": 0.3,

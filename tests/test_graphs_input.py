@@ -138,13 +138,13 @@ def test_counts_in_front_of_few_edges_are_told(tmp_path, text, warns):
 def test_a_bar_changes_nothing_but_what_is_seen(tmp_path, capsys, text):
     quiet = read(tmp_path, text)
     assert capsys.readouterr().err == ""
-    shown = read(tmp_path, text, progress=True)
+    shown = read(tmp_path, text, verbose=True)
     assert links(shown) == links(quiet) == [(0, 1), (1, 2), (2, 0)]
     assert "reading edges.txt" in capsys.readouterr().err
     packed = tmp_path / "edges.txt.gz"
     packed.write_bytes(gzip.compress(text.encode()))
-    assert links(cr.Graph.read(packed, progress=True)) == links(quiet)
-    assert links(read(tmp_path, "ann bob\nbob ann\n", progress=True)) == [("ann", "bob"), ("bob", "ann")]
+    assert links(cr.Graph.read(packed, verbose=True)) == links(quiet)
+    assert links(read(tmp_path, "ann bob\nbob ann\n", verbose=True)) == [("ann", "bob"), ("bob", "ann")]
 
 
 # --- matrices and graphs of others ----------------------------------------------------------------------------------

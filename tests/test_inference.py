@@ -626,6 +626,7 @@ def test_the_variance_with_weights_is_the_jackknifes(name):
     assert ranked.rows.spread(influence)[0] == pytest.approx(math.sqrt(total), rel=SUMMATION)
 
 
+EVEN = np.repeat([1, 0], 300)
 OUTSIDE = {
     "few negatives": lambda: inference.auc_interval(
         np.repeat([1, 0], [200, 3]), np.arange(203.0) * (-1) ** np.arange(203), method="asymptotic"
@@ -635,6 +636,9 @@ OUTSIDE = {
     ),
     "p above a tenth of the positives": lambda: inference.push_risk_interval(
         *sample(300, 18), 64, method="asymptotic"
+    ),
+    "few negatives that make up the risk": lambda: inference.push_risk_interval(
+        EVEN, 2.0 * EVEN + np.random.default_rng(25).normal(size=600), 16, method="asymptotic"
     ),
     "no negative at the top": lambda: inference.precision_at_interval(*TOP, 4, method="asymptotic"),
     "few queries": lambda: inference.map_interval(

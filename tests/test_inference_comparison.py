@@ -195,6 +195,39 @@ def test_bands_hold_the_curve():
     assert np.mean(held) >= 0.5 > np.mean(narrow)
 
 
+@pytest.mark.parametrize(
+    ("metric", "options"), [("precision_at", {"k": 4}), ("recall_at", {"k": 4}), ("push_risk", {"p": 3.0})]
+)
+def test_rankers_that_do_not_differ_have_an_exact_interval(metric, options):
+    """Perfect at the top, with ties and without: the variance of the difference is 0, and the exact bounds hold."""
+    y, s = [1] * 4 + [0, 1, 0, 1, 0, 0, 0, 0], np.arange(12.0, 0.0, -1.0)
+    for other in (s, np.repeat([3.0, 2.0, 1.0], 4)):
+        found = inference.compare(y, s, other, metric, method="exact", **options)
+        function = getattr(inference, f"{metric}_interval")
+        one, two = (function(y, scores, *options.values(), level=0.975) for scores in (s, other))
+        wanted = max(one.lower - two.upper, -1.0), min(one.upper - two.lower, 1.0)
+        assert (found.interval.lower, found.interval.upper) == pytest.approx(wanted, abs=1e-12)
+        assert 0.0 in found.interval
+        assert found.p_value == 1.0
+
+
+def test_the_p_value_of_two_intervals_is_below_alpha_where_none_is_outside():
+    rng = np.random.default_rng(14)
+    y = (rng.random(600) < 0.5).astype(int)
+    good, bad = y + 0.3 * rng.normal(size=600), rng.normal(size=600)
+    seen = set()
+    for other in (good + 0.05, 0.2 * good + bad, bad, -good):
+        found = inference.compare(y, good, other, "precision_at", k=200, method="exact")
+        outside = 0.0 not in found.interval
+        assert outside == (found.p_value <= 0.05)
+        again = inference.compare(
+            y, good, other, "precision_at", k=200, method="exact", level=1 - found.p_value / 8
+        )
+        assert 0.0 in again.interval or found.p_value < 1e-5
+        seen.add(outside)
+    assert seen == {True, False}
+
+
 # --- sample sizes -----------------------------------------------------------------------------------------------------
 
 
@@ -255,6 +288,21 @@ def test_sample_size_of_the_push_risk_is_of_heights_with_a_power_law(method):
     assert found.width == pytest.approx(0.1, rel=0.02)
 
 
+@pytest.mark.parametrize("method", ["exact", "asymptotic"])
+def test_sample_size_of_the_ranking_risk_is_of_normal_labels(method):
+    """Such samples have an interval of about that width; with a standard deviation of its own the plan is another."""
+    rng, value = np.random.default_rng(12), 0.3
+    n = inference.sample_size("ranking_risk", 0.08, estimate=value, method=method).sizes["rows"]
+    rho, widths = math.cos(math.pi * value), []
+    for _ in range(10):
+        s = rng.normal(size=n)
+        y = rho * s + math.sqrt(1 - rho**2) * rng.normal(size=n)
+        widths.append(inference.ranking_risk_interval(y, s, method=method).width)
+    assert np.mean(widths) == pytest.approx(0.08, rel=0.08)
+    more = inference.sample_size("ranking_risk", 0.08, estimate=value, method=method, sd=0.5)
+    assert more.sizes["rows"] > 1.5 * n
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 Y, S = [1, 0, 1, 0, 0], [5.0, 4.0, 3.0, 2.0, 1.0]
@@ -302,7 +350,6 @@ REFUSED = {
     "a ranker of another length": (lambda: inference.compare(Y, {"a": S, "b": S[:3]}), r"^s1\['b'\] has 3"),
     "baseline": (lambda: inference.compare(Y, {"a": S, "b": S[::-1]}, baseline="c"), "^baseline is 'c'"),
     "baseline of two": (lambda: inference.compare(Y, S, S[::-1], baseline="s1"), "^baseline is for several"),
-    "exact push": (lambda: inference.compare(Y, S, S[::-1], "push_risk", p=2, method="exact"), "^method is 'exact'"),
     "groups of queries": (lambda: inference.compare(Y, S, S[::-1], "map", qid=Y, groups=Y), "^groups: queries"),
     "weights of queries": (lambda: inference.compare(Y, S, S[::-1], "map", qid=Y, sample_weight=S), "^sample_weight: "),
     "at": (lambda: inference.roc_band(Y, S, [0.5, 1.5]), "^at runs from 0.5 to 1.5"),

@@ -149,11 +149,16 @@ def test_arrays_on_another_device_choose_it():
         here = cr.problems.PNormPush(jax.device_put(X, jax.devices()[0]), X[:, 0] > 0.3, p=2, l2=0.1)
         state = cr.solvers.JaxNewton(device="cpu:1").init(problem, np.zeros(3))
         print(here.solve().solver, state.memory.inner.x.devices())
+        try:
+            cr.problems.PNormPush(there, jax.device_put(np.array(X[:, 0] > 0.3), jax.devices()[0]), p=2, l2=0.1)
+        except ValueError as error:
+            print(error)
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
     )
-    first, second = done.stdout.strip().splitlines()
+    first, second, refused = done.stdout.strip().splitlines()
+    assert refused.startswith("arrays lie on different devices: cpu:0, cpu:1; put them on one")
     assert first == "jax-newton jax-newton newton"
     assert second.startswith("newton {")
     assert "1" in second

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import convexrank as cr
+from convexrank.backend.compilation import jit
 from convexrank.links.marginal_cost import MarginalRisk, expected_targets, marginal, projected_targets
 from tests.projection_references import violation
 from tests.tolerances import tolerance
@@ -79,3 +81,44 @@ def test_jax_gets_all_digits_of_long_data():
         assert gradient.dtype == np.float64
     assert float(found) == pytest.approx(value / len(scores), rel=tolerance("atoms"))
     np.testing.assert_allclose(gradient, slope / len(scores), rtol=0, atol=tolerance("atoms"))
+
+
+ONE_MODULUS = [(None, None), (0.7, None), (None, 1.5)]
+
+
+@pytest.mark.parametrize(("strong", "smooth"), ONE_MODULUS)
+def test_the_form_for_devices_is_the_marginal(strong, smooth):
+    from convexrank.links.on_device import marginal_on_device
+
+    program = jit(jax.value_and_grad(marginal_on_device(strong, smooth)), True, keep=False)
+    for seed in (0, 1):
+        scores, targets = draw(seed, 12)
+        targets = np.round(targets) if seed else targets
+        order = np.lexsort((targets, scores))
+        value, slope = marginal(scores[order], targets[order], np.sort(targets), strong, smooth)
+        with jax.enable_x64(True):
+            found, gradient = program(scores, targets)
+        assert float(found) == pytest.approx(value / 12, abs=tolerance("atoms"))
+        np.testing.assert_allclose(np.asarray(gradient)[order], slope / 12, rtol=0, atol=tolerance("atoms"))
+
+
+@pytest.mark.parametrize("platform", ["cpu", "other"])
+def test_a_compiled_solve_with_the_form_for_devices(monkeypatch, platform):
+    """Where JAX has another device both forms are traced; the CPU then takes its own, or is made to take the other."""
+    from convexrank.links.on_device import marginal_on_device
+
+    X = np.random.default_rng(0).normal(size=(16, 2))
+    problem = cr.problems.LearnedDivergence(
+        X, np.tanh(X[:, 0]), strong=0.7 if platform == "cpu" else 0.8, l2=0.1
+    )
+    if platform == "other":
+        monkeypatch.setattr(
+            MarginalRisk,
+            "__call__",
+            lambda self, y, theta: marginal_on_device(self.strong, self.smooth)(theta, y),
+        )
+    else:
+        monkeypatch.setattr(jax, "default_backend", lambda: "other")
+    found, first = problem.solve("jax-accelerated"), problem.solve()
+    assert found.converged
+    assert abs(found.value - first.value) <= max(found.gap, first.gap) + tolerance("atoms")

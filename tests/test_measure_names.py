@@ -6,8 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn import config_context
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import make_scorer
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_score
+from sklearn.tree import DecisionTreeClassifier
 
 import convexrank as cr
 from convexrank import PushRanker, PushRankerCV, RetargetingRankerCV, inference, metrics
@@ -68,8 +71,40 @@ def test_every_measure_of_the_table_is_tried_above_and_larger_is_better():
     ],
 )
 def test_other_names_are_refused(name, message):
-    with pytest.raises(ValueError, match=message):
-        metrics.named(name)
+    for reader in (metrics.named, metrics.scorer):
+        with pytest.raises(ValueError, match=message):
+            reader(name)
+
+
+def test_a_scorer_judges_models_of_every_kind_by_their_scores():
+    X, y = rows(200)
+    judge = pickle.loads(pickle.dumps(metrics.scorer("precision@0.1")))
+    for model, scores in (
+        (PushRanker(), lambda fitted: fitted.predict(X)),
+        (LogisticRegression(), lambda fitted: fitted.decision_function(X)),
+        (DecisionTreeClassifier(max_depth=2), lambda fitted: fitted.predict_proba(X)[:, 1]),
+        (Ridge(), lambda fitted: fitted.predict(X)),
+    ):
+        fitted = model.fit(X, y)
+        expected = metrics.precision_at(y, scores(fitted), 0.1)
+        assert judge(fitted, X, y) == expected
+        assert expected not in (0, metrics.precision_at(y, -scores(fitted), 0.1))
+
+
+def test_a_scorer_is_given_the_queries_of_a_search():
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(72, 4)), np.arange(72) // 8
+    y = np.clip(np.round(X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=72)), 0, 2)
+    with config_context(enable_metadata_routing=True):
+        ranker = cr.RetargetingRanker().set_fit_request(qid=True)
+        judge = metrics.scorer("ndcg@3").set_score_request(qid=True)
+        search = GridSearchCV(ranker, {"alpha": [0.1]}, scoring=judge, cv=GroupKFold(3))
+        found = search.fit(X, y, qid=qid, groups=qid).cv_results_
+    expected = []
+    for train, test in GroupKFold(3).split(X, y, qid):
+        fitted = cr.RetargetingRanker(alpha=0.1).fit(X[train], y[train], qid[train])
+        expected.append(metrics.ndcg(y[test], fitted.predict(X[test]), k=3, qid=qid[test]))
+    assert [found[f"split{k}_test_score"][0] for k in range(3)] == expected
 
 
 def test_a_measure_of_one_list_is_refused_where_queries_are_judged():

@@ -266,21 +266,21 @@ def apart():
 def test_long_work_shows_a_bar_where_it_is_asked_for(what, capsys):
     quiet = BARS[what]()
     assert capsys.readouterr().err == ""
-    assert np.array_equal(BARS[what](progress=True), quiet)
+    assert np.array_equal(BARS[what](verbose=True), quiet)
     assert what in capsys.readouterr().err
-    with pytest.raises(TypeError, match="progress is 'yes'"):
-        BARS[what](progress="yes")
+    with pytest.raises(TypeError, match="verbose is 'yes'"):
+        BARS[what](verbose="yes")
 
 
 def test_bars_are_silent_unless_asked_for(capsys):
     sets = SETS["orders"](NAMES)
     quiet = score_intervals(sets)
     assert capsys.readouterr().err == ""
-    shown = score_intervals(sets, progress=True)
+    shown = score_intervals(sets, verbose=True)
     told = capsys.readouterr().err
     assert "corners" in told
     assert "ends" in told
     assert np.array_equal(quiet.lower, shown.lower)
-    solution = LpqRank(GRAPH, 4, 4.8).solve(progress=True)
+    solution = LpqRank(GRAPH, 4, 4.8).solve(verbose=True)
     assert isinstance(solution, Solution)
     assert "LpqRank" in capsys.readouterr().err

@@ -29,10 +29,10 @@ def test_one_version_everywhere() -> None:
 
 def test_citation_and_recipe_agree_with_the_project() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    recipe = (ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8")
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8")
     assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == convexrank.__version__
     assert re.search(r"^license: (.+)$", citation, re.MULTILINE)[1] == PROJECT["license"]
-    assert f'{{% set version = "{convexrank.__version__}" %}}' in recipe
+    assert f'\n  version: "{convexrank.__version__}"\n' in recipe
     run = re.search(r"^  run:\n((?:    - .+\n)+)", recipe, re.MULTILINE)[1]
     wanted = {
         f"python {PROJECT['requires-python']}",

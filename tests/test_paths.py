@@ -169,7 +169,7 @@ def test_the_plot_has_no_empty_panel():
         ({"l1": "auto", "n": 0}, ValueError, "n is 0"),
         ({"l1": "auto", "metric": cr.metrics.auc}, ValueError, "belong together"),
         ({"l1": "auto", "patience": 0}, ValueError, "patience is 0"),
-        ({"l1": "auto", "progress": "no"}, TypeError, "progress is 'no'"),
+        ({"l1": "auto", "verbose": "no"}, TypeError, "verbose is 'no'"),
     ],
 )
 def test_bad_input(options, error, words):

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
+from sklearn.linear_model import LogisticRegression
 
+import convexrank as cr
 from tests.readme_quick_start import README, check, execute, quick_start
 from tests.tolerances import tolerance
 
@@ -22,8 +24,19 @@ def test_quick_start_has_at_most_six_lines() -> None:
 def test_quick_start_agrees_with_the_exact_model(capsys: pytest.CaptureFixture[str]) -> None:
     names = execute(quick_start(TEXT))
     check(names, tolerance("readme"))
-    printed = [float(word) for word in capsys.readouterr().out.split()]
-    assert printed == [names["sol"].value - names["ref"].value, names["sol"].gap]
+    *_, measured, last = capsys.readouterr().out.splitlines()
+    assert [float(word) for word in last.split()] == [
+        names["sol"].value - names["ref"].value,
+        names["sol"].gap,
+    ]
+    assert "precision_at = 0.7500 in" in measured
+
+
+def test_the_comparison_beside_it_is_what_logistic_regression_has() -> None:
+    data = cr.data.load_screening()
+    fitted = LogisticRegression().fit(data.X[:2000], data.y[:2000])
+    found = cr.metrics.precision_at(data.y[2000:], fitted.decision_function(data.X[2000:]), 20)
+    assert f"logistic regression has {found:.2f}".replace("0.", ".") in TEXT
 
 
 def test_links_to_files_exist() -> None:

@@ -6,6 +6,7 @@ import itertools
 import math
 import pickle
 import warnings
+from dataclasses import fields
 
 import cvxpy as cp
 import numpy as np
@@ -22,8 +23,11 @@ import convexrank as cr
 from convexrank import ConvergenceWarning, RetargetingRanker
 from convexrank.data import QueryGroups
 from convexrank.data import groups as groups_of_rows
+from convexrank.estimators._objectives import PASSED, names_of
+from convexrank.estimators.retargeting import _OF_OBJECTIVES
 from convexrank.metrics import conventions
-from convexrank.problems import MarginRetargeting
+from convexrank.problems import MarginRetargeting, RankCosine
+from convexrank.problems.queries._declared import GradedQueries
 from tests.query_references import by_query, one_ndcg
 from tests.tolerances import tolerance
 
@@ -445,3 +449,68 @@ def test_a_search_over_groups_without_queries_is_refused(jobs):
             cross_val_score(RetargetingRanker(), X, y, groups=qid, cv=GroupKFold(3))
     plain = GridSearchCV(RetargetingRanker(), {"alpha": [0.1, 1.0]}, cv=3, n_jobs=jobs).fit(X, y)
     assert np.isfinite(plain.best_score_)
+
+
+# --- other objectives by name -----------------------------------------------------------------------------------------
+
+FAMILY = names_of(GradedQueries) | {"rank_cosine": RankCosine}
+# A value of each parameter, other than its default, that all objectives which have it take.
+VALUES = {
+    "divergence": "squared",
+    "offsets": False,
+    "normalize": False,
+    "loss": "squared_hinge",
+    "target": "linear",
+    "gain": "linear",
+    "gamma": 0.2,
+    "smoothing": 0.1,
+}
+
+
+def own_names(formulation):
+    return {one.name for one in fields(formulation) if one.init} - PASSED
+
+
+def test_every_parameter_of_the_family_is_one_of_the_estimator():
+    own = {name for objective in (*FAMILY.values(), MarginRetargeting) for name in own_names(objective)}
+    assert set(_OF_OBJECTIVES) == own - {"dtype", "center"}
+
+
+@pytest.mark.parametrize("objective", FAMILY)
+def test_a_named_objective_is_that_of_its_class(objective):
+    X, y, qid = draw()
+    counts = np.random.default_rng(1).integers(1, 3, size=len(y))
+    given = {name: VALUES[name] for name in own_names(FAMILY[objective]) if name in VALUES}
+    model = RetargetingRanker(objective=objective, alpha=ALPHA, **given)
+    model.fit(X, y, qid=qid, sample_weight=counts)
+    rows = np.repeat(np.arange(len(y)), counts)
+    problem = FAMILY[objective](X[rows], y[rows], qid=qid[rows], l2=ALPHA, **given)
+    assert abs(problem.objective(model.coef_) - problem.solve().value) <= 10.0 * tolerance("two solvers")
+    plain = RetargetingRanker(objective=objective, alpha=ALPHA).fit(X, y, qid=qid)
+    assert np.isfinite(plain.score(X, y, qid=qid))
+
+
+def test_an_objective_is_searched_along_a_path():
+    X, y, qid = draw(queries=8)
+    model = cr.RetargetingRankerCV(objective="list_net", path="alpha", values=[1.0, 0.1], cv=2, tol=1e-6)
+    model.fit(X, y, qid=qid)
+    assert model.best_value_ in (1.0, 0.1)
+    assert model.scores_.shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"objective": "listnet"}, "did you mean .list_net."),
+        ({"objective": "list_net", "margin": 2.0}, "margin is 2.0, but objective='list_net' has no such"),
+        (
+            {"objective": "list_mle", "divergence": "kl"},
+            "divergence is 'kl', but objective='list_mle' has no",
+        ),
+        ({"gamma": 0.3}, "gamma is 0.3, but objective='retargeting' has no such parameter"),
+        ({"objective": "xendcg", "gamma": 1.5}, "gamma is 1.5"),
+    ],
+)
+def test_wrong_objectives_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        RetargetingRanker(**parameters).fit(*draw())

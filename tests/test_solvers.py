@@ -314,7 +314,7 @@ def test_what_an_algorithm_of_ones_own_says_counts_nothing():
 @pytest.mark.parametrize(
     "options",
     [
-        {"max_iter": 10}, {"time_limit": 1.0}, {"x0": np.zeros(4)}, {"callback": print}, {"progress": True},
+        {"max_iter": 10}, {"time_limit": 1.0}, {"x0": np.zeros(4)}, {"callback": print}, {"verbose": True},
         {"stop": "top-3"}, {"checkpoint": "file.npz"}, {"every": 2},
     ],
 )  # fmt: skip
@@ -368,7 +368,7 @@ def test_conic_solvers_agree():
 
 
 def test_progress_bar_is_shown_on_request(capsys):
-    PUSH.solve("lbfgs", progress=True)
+    PUSH.solve("lbfgs", verbose=True)
     assert "PNormPush" in capsys.readouterr().err
     PUSH.solve("lbfgs")
     assert capsys.readouterr().err == ""

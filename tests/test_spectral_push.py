@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
 
 import convexrank as cr
 from convexrank import metrics
-from convexrank.modelling import maximum, mean, softplus, square
+from convexrank.modelling import Groups, functions, maximum, mean, pair_means, softplus, square
 from tests.tolerances import tolerance
 
 # Few random rows have a clean top.
@@ -88,6 +88,51 @@ def test_the_risk_bounds_the_partial_auc(max_fpr):
     assert counted == pytest.approx(5 / y.sum(), rel=tolerance("summation"))
 
 
+def test_two_rates_are_the_worst_pairs_of_all_choices():
+    """The largest mean over a choice of positives and a choice of negatives, by enumeration; ties as well."""
+    _, _, w = drawn()
+    rng = np.random.default_rng(5)
+    X, y = np.round(2.0 * rng.normal(size=(11, 3))) / 2.0, np.arange(11) < 5
+    f = X @ w
+    for loss in LOSSES:
+        cost = cr.losses.resolve(loss)
+        pairs = np.array([[float(cost(np.array([a - b]))[0]) for b in f[~y]] for a in f[y]])
+        for positives, negatives in ((2, 3), (1, 1), (5, 2), (3, 6)):
+            chosen = product(combinations(range(5), positives), combinations(range(6), negatives))
+            worst = max(pairs[np.ix_(some, others)].mean() for some, others in chosen)
+            rates = negatives / 6, loss, 1.0 - positives / 5 or None
+            assert close(P.PartialAUC(X, y, *rates).objective(w), worst)
+
+
+@LOSS
+def test_two_rates_of_many_rows_take_a_sort_or_products(loss):
+    """Kernels and certificates of more pairs than are listed, beside loops over the pairs that count."""
+    rng = np.random.default_rng(6)
+    f, y = rng.normal(size=1200), np.arange(1200) < 200
+    problem = P.PartialAUC(f[:, None], y, 0.1, loss, 0.7, l2=1e-2)
+    worst = np.sort(f[:200])[:60, None] - np.sort(f[200:])[-100:]
+    mean = cr.losses.resolve(loss)(worst.ravel()).mean()
+    assert close(problem.program.value_and_gradient(f)[0], mean)
+    assert close(problem.reference_value(f), mean)
+    solution = problem.solve()
+    assert solution.converged
+    assert solution.certificate.kind == "global"
+
+
+def test_two_rates_say_what_they_have_not():
+    X, y, w = drawn()
+    problem = P.PartialAUC(X, y, 0.3, "logistic", 0.5, l2=0.1)
+    with pytest.raises(TypeError, match="no fixed weights of its upper rows"):
+        problem.hessian_product(w, w)
+    with pytest.raises(ValueError, match="l1_max is not known"):
+        problem.l1_max()
+    f = Groups(y, None)
+    with pytest.raises(ValueError, match="pair_means takes a loss that does not increase"):
+        pair_means(functions.square, f.positive, f.negative, 0.5)
+    with pytest.raises(ValueError, match=r"lowest is 0\.0, expected"):
+        pair_means(functions.hinge, f.positive, f.negative, 0.0)
+
+
 # --- rows, queries, proofs --------------------------------------------------------------------------------------------
 
 KINDS = {
@@ -95,6 +140,7 @@ KINDS = {
     "a count": (P.SpectralPush, {"spectrum": ("top", 4), "loss": "hinge"}),
     "steps": (P.SpectralPush, {"spectrum": [0.0, 0.2, 0.8], "loss": "squared_hinge"}),
     "pairs": (P.PartialAUC, {"max_fpr": 0.35, "loss": "hinge"}),
+    "both rates": (P.PartialAUC, {"max_fpr": 0.35, "loss": "hinge", "min_tpr": 0.55}),
     "smooth pairs": (P.PartialAUC, {"max_fpr": 0.35, "loss": "exponential"}),
 }
 KIND = pytest.mark.parametrize("kind", KINDS)
@@ -177,7 +223,7 @@ def test_many_rows_without_a_sort():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "steps"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("steps", "both rates")])
 def test_the_largest_l1_that_matters(kind, weighted):
     X, y, _ = drawn()
     X = X + 2.0 * y[:, None]
@@ -224,11 +270,13 @@ def test_wrong_spectra_are_refused(spectrum, error, words):
         P.SpectralPush(X, y, spectrum)
 
 
-@pytest.mark.parametrize("max_fpr", [0.0, -0.1, 1.1, np.nan, np.inf])
-def test_wrong_rates_are_refused(max_fpr):
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, np.nan, np.inf])
+def test_wrong_rates_are_refused(rate):
     X, y, _ = drawn()
     with pytest.raises(ValueError, match="max_fpr is"):
-        P.PartialAUC(X, y, max_fpr)
+        P.PartialAUC(X, y, rate)
+    with pytest.raises(ValueError, match="min_tpr is"):
+        P.PartialAUC(X, y, 0.5, min_tpr=rate)
 
 
 def test_a_kink_of_a_function_that_may_fall_has_no_l1_max_by_shares():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import convexrank as cr
@@ -27,6 +29,31 @@ def rows(n=60, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
     return X, (X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        ThresholdFeatures(bins=2),
+        LeafFeatures(DecisionTreeClassifier(max_depth=2, random_state=0)),
+        cr.QueryScaler(),
+        cr.TableEncoder(),
+    ],
+    ids=lambda transformer: type(transformer).__name__,
+)
+def test_frames_out_have_the_names_and_the_index_of_frames_in(transformer):
+    X, y = rows()
+    table = pd.DataFrame(X, columns=["a", "b", "c"], index=np.arange(60) + 100)
+    plain = transformer.fit(table, y).transform(table)
+    framed = clone(transformer).set_output(transform="pandas")
+    if "sparse_output" in framed.get_params():
+        with pytest.raises(ValueError, match="sparse"):
+            framed.fit(table, y).transform(table)
+        framed.set_params(sparse_output=False)
+    found = framed.fit(table, y).transform(table)
+    assert list(found.columns) == list(framed.get_feature_names_out())
+    assert list(found.index) == list(table.index)
+    np.testing.assert_array_equal(found.to_numpy(), plain.toarray() if sparse.issparse(plain) else plain)
 
 
 def test_thresholds_are_those_of_the_fitted_rows():

@@ -164,8 +164,10 @@ def _dropped_row(base):
     def risk_model(self, scores):
         import cvxpy as cp
 
-        low = cp.log_sum_exp(self.log_positive_shares[1:] - scores[self.positives[1:]])
-        high = cp.log_sum_exp(self.log_negative_shares + self.p * scores[self.negatives])
+        low = cp.log_sum_exp(np.log(self.positive_shares)[1:] - scores[self.positives[1:]])
+        high = cp.log_sum_exp(
+            np.log(self.negative_weights / self.negative_weights.sum()) + self.p * scores[self.negatives]
+        )
         return low + high / self.p, []
 
     return risk_model
@@ -183,8 +185,11 @@ def _off_by_one(base):
     def risk_model(self, scores):
         import cvxpy as cp
 
-        low = cp.log_sum_exp(self.log_positive_shares - scores[self.positives])
-        high = cp.log_sum_exp(self.log_negative_shares + (self.p + 1) * scores[self.negatives])
+        low = cp.log_sum_exp(np.log(self.positive_shares) - scores[self.positives])
+        high = cp.log_sum_exp(
+            np.log(self.negative_weights / self.negative_weights.sum())
+            + (self.p + 1) * scores[self.negatives]
+        )
         return low + high / (self.p + 1), []
 
     return risk_model
@@ -432,7 +437,7 @@ def test_the_command_takes_as_many_instances_as_the_function(capsys):
 
 def test_the_progress_bar_says_what_is_computed(capfd: pytest.CaptureFixture[str]) -> None:
     report = cr.verify(
-        cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=2, l2=0.1), progress=True
+        cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=2, l2=0.1), verbose=True
     )
     shown = capfd.readouterr().err
     assert report.ok

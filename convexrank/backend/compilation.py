@@ -15,7 +15,7 @@ from convexrank.backend.program_cache import load_or_compile
 # take four times as long, which thirty evaluations do not earn back.
 SMALL = 64
 # XLA leaves out optimisations: it takes a quarter of the time, and the programs take up to three times theirs.
-_HASTE = {
+_UNOPTIMISED = {
     "xla_backend_optimization_level": 0,
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
@@ -25,17 +25,17 @@ _ARRAYS, _NUMBERS = (np.ndarray, np.generic), (bool, int, float, complex)
 
 
 @lru_cache(maxsize=1)
-def _haste() -> dict[str, Any] | None:
+def _unoptimised() -> dict[str, Any] | None:
     """The options for small programs; None on a device other than the CPU, and where XLA does not know them."""
     import jax
 
     if jax.default_backend() != "cpu":
         return None
     try:
-        load_or_compile(jax.jit(lambda: 0, compiler_options=_HASTE).lower(), _HASTE)
+        load_or_compile(jax.jit(lambda: 0, compiler_options=_UNOPTIMISED).lower(), _UNOPTIMISED)
     except jax.errors.JaxRuntimeError:
         return None
-    return _HASTE
+    return _UNOPTIMISED
 
 
 def jit(function: Callable[..., Any], small: bool, keep: bool = True) -> Callable[..., Any]:
@@ -46,13 +46,13 @@ def jit(function: Callable[..., Any], small: bool, keep: bool = True) -> Callabl
     function : callable
         The function to compile.
     small : bool
-        Compile in haste.
+        Compile without optimisation.
     keep : bool
         Load the program from disk where an earlier process compiled it, and store it otherwise. Not for functions that
         hold large data, which would be written down with the program.
     """
     with held():
-        options = _haste() if small else None
+        options = _unoptimised() if small else None
         import jax
 
         plain = jax.jit(function, compiler_options=options)

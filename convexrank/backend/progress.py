@@ -1,15 +1,34 @@
-"""The one progress bar of the package: silent unless asked for."""
+"""What long work says about itself: the one progress bar, and the one logger; both silent unless asked for."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
+
+#: Solves that end are said at INFO, as are the states of bars that are not shown; the steps of solvers at DEBUG.
+LOGGER = logging.getLogger("convexrank")
+# Seconds between two lines of one bar in the log.
+_PAUSE = 5.0
+
+
+class _Lines:
+    """What tqdm writes to, in order that each state of a bar becomes a line of the log."""
+
+    def write(self, text: str) -> None:
+        if line := text.strip():
+            LOGGER.info(line)
+
+    def flush(self) -> None:
+        """Do nothing: lines are handed on at once."""
 
 
 def progress_bar(
     show: bool, total: int | None = None, what: str | None = None, over: Iterable[Any] | None = None, unit: str = "it"
 ) -> Any:  # fmt: skip
     """Return a bar with ``update(count)``, to be used in a ``with``, or around an iterable; it goes when it is full.
+
+    Where it is not shown and the logger hears INFO, its states are lines of the log.
 
     Parameters
     ----------
@@ -24,8 +43,14 @@ def progress_bar(
     unit : str
         What is counted; of ``"B"`` thousands and millions are abbreviated.
     """
+    options: dict[str, Any] = {"total": total, "desc": what, "unit": unit, "unit_scale": unit == "B"}
+    if not show and LOGGER.isEnabledFor(logging.INFO):
+        from tqdm import tqdm as lines
+
+        form = (
+            "{desc}: {n_fmt} of {total_fmt} in {elapsed}" if what else "{n_fmt} of {total_fmt} in {elapsed}"
+        )
+        return lines(over, file=_Lines(), mininterval=_PAUSE, bar_format=form, **options)
     from tqdm.auto import tqdm
 
-    return tqdm(
-        over, total=total, desc=what, leave=False, disable=not show, unit=unit, unit_scale=unit == "B"
-    )
+    return tqdm(over, leave=False, disable=not show, **options)

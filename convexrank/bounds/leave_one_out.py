@@ -27,6 +27,7 @@ from convexrank.backend.progress import progress_bar
 from convexrank.core.minorants import EPS
 from convexrank.core.results import check_solution, problem_of
 from convexrank.data import check_flag, check_vector, read_array, shown
+from convexrank.data.deprecation import progress_as_verbose
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient
 from convexrank.problems._formulation import Formulation
 from convexrank.problems.bipartite._base import Bipartite
@@ -69,7 +70,8 @@ class LeaveOneOut:
     weights: Array
 
 
-def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) -> LeaveOneOut:
+@progress_as_verbose
+def leave_one_out(solution: Any, rows: Any = None, *, verbose: bool = False) -> LeaveOneOut:
     r"""Bound the change of the minimiser when one row is left out, for each row, without a refit.
 
     :math:`\|\tilde w - w\|_2 \le \frac{1}{\lambda_2}\frac{\alpha_i}{1-\alpha_i}\|x_i - \mu_+\|_2` for a positive i of
@@ -84,7 +86,7 @@ def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) ->
         as :class:`~convexrank.problems.ConvexRisk`, the certificate is evaluated once per row.
     rows : array of int, optional
         The rows to leave out, one at a time; all by default.
-    progress : bool
+    verbose : bool
         Whether to show a progress bar, for problems whose certificate is evaluated for each row.
 
     Returns
@@ -117,7 +119,7 @@ def leave_one_out(solution: Any, rows: Any = None, *, progress: bool = False) ->
         refuse_chunks(problem.X, "bounds for each row")
     if not problem.l2 > 0:
         raise ValueError(f"l2 is {problem.l2}, expected more than 0: nothing else bounds how far w moves.")
-    chosen, shows = _checked(rows, problem.rows), check_flag(progress, "progress")
+    chosen, shows = _checked(rows, problem.rows), check_flag(verbose, "verbose")
     logs = problem.log_sum_exps if isinstance(problem, Bipartite) else None
     if logs is not None:
         distances = _of_logarithms(problem, logs.terms, solution.x)[chosen]

@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--plot", metavar="FILE", help="draw the ranks with their errors and ties to this file"
     )
-    parser.add_argument("--progress", "--verbose", action="store_true", help="show progress bars")
+    parser.add_argument("--verbose", "--progress", action="store_true", help="show progress bars")
     parser.add_argument("--json", action="store_true", help="print the ranks as JSON")
     parser.set_defaults(run=run)
 
@@ -56,11 +56,11 @@ def run(arguments: argparse.Namespace) -> Outcome:
     top = check_integer(arguments.top, "--top", 1)
     graph = Graph.read(
         arguments.path, delimiter=arguments.delimiter, skip_rows=arguments.skip_rows,
-        named=True if arguments.named else None, progress=arguments.progress,
+        named=True if arguments.named else None, verbose=arguments.verbose,
     )  # fmt: skip
     problem = PageRank(graph, arguments.alpha, dangling=arguments.dangling)
     with quiet():
-        solution = problem.solve(tol=arguments.tol, progress=arguments.progress)
+        solution = problem.solve(tol=arguments.tol, verbose=arguments.verbose)
     order = np.argsort(-solution.x, kind="stable")[:top]
     bounds, certain = problem.score_intervals(solution), len(problem.certified_top(solution, top))
     names = [str(name) for name in bounds.nodes[order].tolist()]

@@ -41,10 +41,10 @@ class Choices:
     left: Array
 
 
-def choices_of(absorbed: Absorbed, progress: bool = False) -> Choices | None:
+def choices_of(absorbed: Absorbed, verbose: bool = False) -> Choices | None:
     """List what the nodes may recommend; None where the corners of a set are too many to be listed."""
     sets, blocks, left = absorbed.sets, [], np.full(absorbed.n, -1.0)
-    for node in progress_bar(progress, what="corners", over=range(absorbed.n)):
+    for node in progress_bar(verbose, what="corners", over=range(absorbed.n)):
         system = sets.system(node)
         if system is not None and not len(system[1]):
             _, _, lower, upper = system

@@ -11,6 +11,7 @@ import numpy as np
 from convexrank.backend.progress import progress_bar
 from convexrank.consensus.with_teleport import Absorbed, absorb
 from convexrank.data import check_choice, check_flag, check_integer, check_positive, check_real
+from convexrank.data.deprecation import progress_as_verbose
 from convexrank.divergences.base import softmax
 
 Array = np.ndarray
@@ -55,6 +56,7 @@ def _result(w: Array, P: Array, change: float, iterations: int) -> PublishedRank
     return PublishedRank(w, P, float(np.abs(P.T @ w - w).sum()), change, iterations)
 
 
+@progress_as_verbose
 def brew(
     sets: Any,
     alpha: float = 0.85,
@@ -64,7 +66,7 @@ def brew(
     weights: str = "published",
     tol: float = 1e-10,
     max_iter: int = 10_000,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> PublishedRank:
     r"""Bregman weighted consensus (BreW), Figure 5.6, with the KL divergence.
 
@@ -90,7 +92,7 @@ def brew(
         The iteration stops when the change of w in the L1 norm is less than this.
     max_iter : int
         Largest number of iterations.
-    progress : bool
+    verbose : bool
         Whether to show a progress bar.
 
     Returns
@@ -116,7 +118,7 @@ def brew(
     w, tol, change = np.full(absorbed.n, 1.0 / absorbed.n), check_positive(tol, "tol"), np.inf
     P, count = absorbed.nearest(np.log(w)), 0
     rounds = range(check_integer(max_iter, "max_iter", 1))
-    for _ in progress_bar(check_flag(progress, "progress"), what="BreW", over=rounds):
+    for _ in progress_bar(check_flag(verbose, "verbose"), what="BreW", over=rounds):
         rho = beta * (P.T @ w) + (1.0 - beta) * w
         P = absorbed.nearest(np.log(rho))
         exponents = np.log(rho) - factor * _costs(P, np.log(rho))
@@ -127,6 +129,7 @@ def brew(
     return _result(w, P, change, count)
 
 
+@progress_as_verbose
 def blend(
     sets: Any,
     alpha: float = 0.85,
@@ -135,7 +138,7 @@ def blend(
     loop: str = "single",
     epsilon: float = 0.2,
     rounds: int = 500,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> PublishedRank:
     r"""Bregman-Legendre saddle point consensus (BLeND), Figures 5.7 and 5.8, with the KL divergence.
 
@@ -160,7 +163,7 @@ def blend(
         The ε > 0: s has length at most 1/ε.
     rounds : int
         Number τ of rounds.
-    progress : bool
+    verbose : bool
         Whether to show a progress bar.
 
     Returns
@@ -191,7 +194,7 @@ def blend(
         (np.zeros((n, n)), np.zeros(n)),
     )
     change = np.inf
-    for t in progress_bar(check_flag(progress, "progress"), what="BLeND", over=range(1, count + 1)):
+    for t in progress_bar(check_flag(verbose, "verbose"), what="BLeND", over=range(1, count + 1)):
         s, P, leaders = play(absorbed, w, P, radius, leaders)
         gains += np.sum(P * np.log(P), axis=1) + s - P @ s
         scores += w

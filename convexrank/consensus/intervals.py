@@ -11,6 +11,7 @@ from scipy import sparse
 from convexrank.backend.progress import progress_bar
 from convexrank.consensus.with_teleport import Absorbed, absorb
 from convexrank.data import check_flag, check_nodes
+from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.nodes import as_frame, called, names_of, numbers_of
 
 if TYPE_CHECKING:
@@ -65,13 +66,14 @@ class ScoreIntervals:
         return as_frame({"lower": self.lower, "upper": self.upper}, self.nodes.tolist())
 
 
+@progress_as_verbose
 def score_intervals(
     sets: Any,
     alpha: float = 0.85,
     personalization: Any = None,
     nodes: Any = None,
     *,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> ScoreIntervals:
     r"""Return the least and the greatest score of each node over all recommendations in the sets.
 
@@ -99,7 +101,7 @@ def score_intervals(
         matched by the names of the nodes.
     nodes : sequence, optional
         The nodes whose intervals are computed, by number or name; all by default.
-    progress : bool
+    verbose : bool
         Whether to show a progress bar.
 
     Returns
@@ -137,7 +139,7 @@ def score_intervals(
     from convexrank.consensus.extreme_scores import choices_of  # compiled: loading takes time
 
     absorbed = absorb(sets, alpha, personalization)
-    names, shown = absorbed.sets.names, check_flag(progress, "progress")
+    names, shown = absorbed.sets.names, check_flag(verbose, "verbose")
     chosen = np.arange(absorbed.n) if nodes is None else check_nodes(nodes, absorbed.n, "nodes", names)
     choices = choices_of(absorbed, shown)
     if choices is None:
@@ -147,11 +149,11 @@ def score_intervals(
     return ScoreIntervals(names_of(names, chosen), *np.clip(ends.T, 0.0, 1.0))
 
 
-def _by_sweeps(absorbed: Absorbed, choices: Choices, chosen: Array, progress: bool) -> Array:
+def _by_sweeps(absorbed: Absorbed, choices: Choices, chosen: Array, verbose: bool) -> Array:
     from convexrank.consensus.extreme_scores import extremes
 
     ends = np.empty((len(chosen), 2))
-    with progress_bar(progress, 2 * len(chosen), "ends") as bar:
+    with progress_bar(verbose, 2 * len(chosen), "ends") as bar:
         for side, sign in enumerate((-1.0, 1.0)):
             for places, low, high in extremes(choices, absorbed.alpha, absorbed.teleport, chosen, sign):
                 ends[places, side] = high if side else low
@@ -159,9 +161,9 @@ def _by_sweeps(absorbed: Absorbed, choices: Choices, chosen: Array, progress: bo
     return ends
 
 
-def _by_programs(absorbed: Absorbed, chosen: Array, progress: bool) -> Array:
+def _by_programs(absorbed: Absorbed, chosen: Array, verbose: bool) -> Array:
     program, ends = _program(absorbed), np.empty((len(chosen), 2))
-    with progress_bar(progress, len(chosen), "linear programs") as bar:
+    with progress_bar(verbose, len(chosen), "linear programs") as bar:
         for place, node in enumerate(chosen):
             name = called(absorbed.sets.names, node)
             ends[place] = [_end(program, int(node), sign, name) for sign in (1.0, -1.0)]

@@ -1,4 +1,4 @@
-"""Where the model of an objective is lowest: its risk by the highest of linear functions, its penalty as it is."""
+"""The minimum of a cutting-plane model: maximum of linear functions plus penalty."""
 
 from __future__ import annotations
 

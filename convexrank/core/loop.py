@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 import warnings
@@ -13,12 +14,10 @@ import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, ending_after, stopped_inside
 from convexrank.backend.interruption import NOW, answered, check_interruption
-from convexrank.backend.progress import progress_bar
+from convexrank.backend.progress import LOGGER, progress_bar
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.capabilities import Certified, Ordered, Solvable
 from convexrank.core.results import Certificate, Solution, Status, Witness
-
-__all__ = ["Method", "Monitor", "Options", "Solver", "State", "certificate_of", "iterate", "scale_of"]
 
 Array = np.ndarray
 P = TypeVar("P", bound=Solvable, contravariant=True)
@@ -40,7 +39,7 @@ class Options:
     max_iter: int | None
     time_limit: float
     callback: Callable[[Any], Any] | None
-    progress: bool
+    verbose: bool
     top: int = 0  # how many first entries are to be in a proved order; the tolerance is enough, too
     checkpoint: Any = None  # where the best point so far is kept
     every: int = 10  # after so many iterations
@@ -155,8 +154,9 @@ class Monitor:
         self._x0 = x0  # only until there is a state: large problems count their arrays
         self.certificate: Certificate | None = None
         self._ask_below = math.inf
+        self._logs = LOGGER.isEnabledFor(logging.DEBUG)
         self._shown = False  # whether the last point shows that there is no minimum
-        self._bar = progress_bar(True, self.limit, type(problem).__name__) if options.progress else None
+        self._bar = progress_bar(True, self.limit, type(problem).__name__) if options.verbose else None
 
     @property
     def seconds(self) -> float:
@@ -169,12 +169,22 @@ class Monitor:
         self.trace["gap"].append(state.residual)
         self.trace["seconds"].append(time.perf_counter() - self.start)
         self._x0, self.last = None, state
+        if self._logs:
+            words = (
+                type(self.problem).__name__,
+                self.solver.name,
+                state.iteration,
+                state.value,
+                state.residual,
+            )
+            LOGGER.debug("%s with %s: step %d, objective %.12g, residual %.2g", *words)
         if self._bar is not None:
             self._bar.set_postfix_str(f"gap {state.residual:.1e}", refresh=False)
             self._bar.update(state.iteration - self._bar.n)
-        if not self.is_finite(state):
+        if not (math.isfinite(state.value) or self.is_finite(state)):
             return Status.FAILED
-        if self.best is None or self._is_better(state, self.best):
+        by = "value" if self.problem.has_objective else "residual"
+        if self.best is None or getattr(state, by) <= getattr(self.best, by):
             self.best, self.certificate = state, None
         terminal = self.problem.terminal_status(state.x)
         if terminal is not None:
@@ -196,11 +206,6 @@ class Monitor:
         if self.problem.has_objective:
             return math.isfinite(state.value)
         return bool(np.isfinite(state.x).all()) and not math.isnan(state.residual)
-
-    def _is_better(self, state: State, than: State) -> bool:
-        if self.problem.has_objective:
-            return state.value <= than.value
-        return state.residual <= than.residual
 
     def _limits(self, state: State) -> Status | None:
         if state.stalled:

@@ -9,13 +9,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from convexrank.backend.design import Design
+from convexrank.backend.design import rows_of
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
 from convexrank.core.display import draw
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.core.solving import resolve
 from convexrank.data import check_flag, check_integer, check_nonnegative, check_positive, check_vector, shown
+from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.display import html_table, number_text, sparkline
 from convexrank.data.nodes import pandas
 
@@ -141,7 +142,7 @@ class Path(SolutionSequence):
             The rows; if X of the problem is a design, also a table that its ``transform`` takes.
         """
         own = self.solutions[0].instance
-        if own is not None and isinstance(getattr(own, "X", None), Design) and not isinstance(X, Design):
+        if own is not None and not rows_of(getattr(own, "X", None)).built and rows_of(X).built:
             X = own.X.transform(X)  # type: ignore[attr-defined]  # all of ours have it
         return np.array([np.asarray(X @ solution.x) for solution in self.solutions])
 
@@ -207,6 +208,7 @@ class Path(SolutionSequence):
         return draw(_FIGURE, self, ax=ax, most=most)
 
 
+@progress_as_verbose
 @as_a_whole
 def path(
     problem: Any,
@@ -225,7 +227,7 @@ def path(
     metric: Callable[..., float] | None = None,
     validation: tuple[Any, ...] | None = None,
     patience: int = 10,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> Path:
     r"""Solve a problem for several values of a parameter, each value from the previous solution.
 
@@ -254,7 +256,7 @@ def path(
         The validation rows for the metric, (X, y) or (X, y, qid).
     patience : int
         The path ends after this number of values without a better metric.
-    progress : bool
+    verbose : bool
         Whether to show a progress bar.
 
     Returns
@@ -298,7 +300,7 @@ def path(
     stopped, start, carried = "", None, _Carried()
     # what the last value is refused for, such as no penalty over a design, is refused before anything is solved
     problem.changed(**{name: float(values[-1])})
-    for value in progress_bar(check_flag(progress, "progress"), what=name, over=values):
+    for value in progress_bar(check_flag(verbose, "verbose"), what=name, over=values):
         problem = problem.changed(
             **{name: float(value)}
         )  # from the last one, which knows what follows from X

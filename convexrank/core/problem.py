@@ -18,6 +18,7 @@ from convexrank.core.paths import Path, path
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.solving import solve
 from convexrank.data import check_vector, refuse_edited
+from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.messages import not_installed
 
 __all__ = ["Problem"]
@@ -285,6 +286,7 @@ class Problem(Displayed):
         """
         return path(self, **options)
 
+    @progress_as_verbose
     def solve(
         self,
         solver: Any = None,
@@ -294,7 +296,7 @@ class Problem(Displayed):
         time_limit: float | None = None,
         x0: Any = None,
         callback: Callable[[Any], Any] | None = None,
-        progress: bool = False,
+        verbose: bool = False,
         stop: str | None = None,
         checkpoint: Any = None,
         every: int | None = None,
@@ -324,7 +326,7 @@ class Problem(Displayed):
         callback : callable, optional
             A function that is called with the state after each iteration (``state.x``, ``state.value``,
             ``state.iteration``); if it returns True, the solve stops with status INTERRUPTED.
-        progress : bool
+        verbose : bool
             Whether to show a progress bar.
         stop : str, optional
             ``"top-10"``, or with another number: the solve also ends when the order of the first ten is proved,
@@ -388,7 +390,7 @@ class Problem(Displayed):
             "max_iter": max_iter,
             "x0": x0,
             "callback": callback,
-            "progress": progress,
+            "verbose": verbose,
             "stop": stop,
             "checkpoint": checkpoint,
             "every": every,

@@ -128,7 +128,7 @@ def products_on(curvature: Curvature, rows: Array | None) -> Callable[[Array], A
 
 @dataclass(frozen=True)
 class SampledCurvature:
-    """What some of very many rows tell of the second derivatives at a point.
+    """A Hessian estimated from a sample of the rows.
 
     Parameters
     ----------

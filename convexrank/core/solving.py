@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import warnings
@@ -13,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from convexrank.backend.interruption import Block, import_module
+from convexrank.backend.progress import LOGGER
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Ordered, Solvable, members
@@ -301,7 +303,7 @@ def solve(
     time_limit: float | None,
     x0: Any,
     callback: Callable[[Any], Any] | None,
-    progress: bool,
+    verbose: bool,
     stop: str | None,
     checkpoint: Any,
     every: int | None,
@@ -312,7 +314,7 @@ def solve(
     if own := _is_own(solver):
         asked = {"max_iter": max_iter, "time_limit": time_limit, "x0": x0, "callback": callback}
         _refuse_options(
-            solver, {**asked, "progress": progress, "stop": stop, "checkpoint": checkpoint, "every": every}
+            solver, {**asked, "verbose": verbose, "stop": stop, "checkpoint": checkpoint, "every": every}
         )
     if callback is not None and not callable(callback):
         raise TypeError(f"callback is {shown(callback)}, expected a function of the state, or None.")
@@ -323,7 +325,7 @@ def solve(
         if time_limit is None
         else check_positive(time_limit, "time_limit", infinite=True),
         callback=callback,
-        progress=check_flag(progress, "progress"),
+        verbose=check_flag(verbose, "verbose"),
         top=_check_stop(problem, stop),
         checkpoint=None if checkpoint is None else check_path(checkpoint, "checkpoint"),
         every=10 if every is None else check_integer(every, "every", 1),
@@ -359,6 +361,9 @@ def solve(
     remark = problem.remark(solution.x)
     if remark:
         solution = replace(solution, message=f"{solution.message}; {remark}")
+    if LOGGER.isEnabledFor(logging.INFO):
+        said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds
+        LOGGER.info("%s with %s: %s after %d steps, %.3g s: %s", *said, solution.message)
     if remark or solution.status is not Status.CONVERGED:
         warnings.warn(
             f"{solution.problem} with {solution.solver}: {solution.status.name}: {solution.message}",

@@ -13,7 +13,16 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from convexrank.core.problem import Problem
 from convexrank.core.results import Solution
-from convexrank.data import Chunks, check_choice, check_flag, check_weights, read_array, shown, well_formed
+from convexrank.data import (
+    Chunks,
+    DaskRows,
+    check_choice,
+    check_flag,
+    check_weights,
+    read_array,
+    shown,
+    well_formed,
+)
 from convexrank.data.frames import has_other_columns, numbers_of
 from convexrank.features import Explanation, Products, Stacked, Thresholds, shapes
 from convexrank.features._shape_terms import Surface
@@ -23,6 +32,8 @@ Array = np.ndarray
 
 # The columns to which the weights may belong.
 _FEATURES = {name: name for name in ("linear", "thresholds", "products")}
+# Rows that are elsewhere, and were checked when they were seen first.
+OUT_OF_MEMORY = (Chunks, DaskRows)
 # Most thresholds of one feature, alone and in products.
 _BINS, _BINS_OF_PRODUCTS = 256, 12
 # Rows that repetition may make.
@@ -44,6 +55,11 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
             else ""
         )
         raise kind(f"{names}: {error}; expected numbers X of shape (n, d){more}.{hint}") from error
+
+
+def sample_of(X: Any) -> str:
+    """Return how a sample in memory of rows out of memory is written."""
+    return "rows[::100].toarray()" if isinstance(X, DaskRows) else "chunks[::100]"
 
 
 class LinearEstimator(BaseEstimator):
@@ -77,8 +93,8 @@ class LinearEstimator(BaseEstimator):
         return self.features == "linear"
 
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
-        """Return finite X, dense or CSR, with y if given, as scikit-learn checks them; Chunks as they are."""
-        if isinstance(X, Chunks):
+        """Return finite X, dense or CSR, with y if given, as scikit-learn checks them; rows out of memory unchanged."""
+        if isinstance(X, OUT_OF_MEMORY):
             return self._streamed(X, *y, **options)
         if not self._is_linear:
             return self._levelled(X, *y, **options)
@@ -104,12 +120,12 @@ class LinearEstimator(BaseEstimator):
         except ValueError as error:
             raise ValueError(f"X or y: {error}") from error
 
-    def _streamed(self, X: Chunks, *y: Any, reset: bool = True, **_: Any) -> Any:
+    def _streamed(self, X: Any, *y: Any, reset: bool = True, **_: Any) -> Any:
         """Return rows out of memory, which were checked when they were seen first, and their labels."""
         if not self._is_linear:
             raise TypeError(
                 f"X is {X!r}, rows out of memory, of which features={self.features!r} would need the quantiles; pass "
-                "features='linear', or a sample of the rows in memory, such as chunks[::100]."
+                f"features='linear', or a sample of the rows in memory, such as {sample_of(X)}."
             )
         if reset:
             self.n_features_in_ = X.shape[1]
@@ -165,7 +181,7 @@ class LinearEstimator(BaseEstimator):
             max_iter=self.max_iter,
             time_limit=self.time_limit,
             x0=self._start(problem.dimension),
-            progress=check_flag(self.verbose, "verbose"),
+            verbose=check_flag(self.verbose, "verbose"),
         )
 
     def _start(self, dimension: int) -> Array | None:
@@ -315,15 +331,15 @@ class SolvedRanker(LinearRanker):
         """Mean and standard deviation of the columns of the rows of fit."""
         if self._columns_of_fit is None:
             raise ValueError(
-                "the fit was to rows out of memory, whose means are not kept; fit rows in memory, such as "
-                "chunks[::100], for explanations."
+                "the fit was to rows out of memory, whose means are not kept; fit a sample of them in memory for "
+                "explanations."
             )
         return self._columns_of_fit
 
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         found = super()._validated(X, *y, **options)
         if y and self._is_linear:
-            self._columns_of_fit = None if isinstance(X, Chunks) else moments(found[0])
+            self._columns_of_fit = None if isinstance(X, OUT_OF_MEMORY) else moments(found[0])
         return found
 
     def _keep(self, solution: Solution) -> Self:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import Field, fields
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from convexrank import losses, prices
-from convexrank.backend.design import Design
+from convexrank.backend.design import rows_of
 from convexrank.core.problem import Problem
 from convexrank.data import check_choice, check_positive, shown
 from convexrank.problems import REGISTRY, PNormPush, Push, RateConstrained, RmaxPush, TopPush
@@ -64,6 +66,26 @@ def own_fields(formulation: Any) -> dict[str, Field[Any]]:
     return {one.name: one for one in fields(found) if one.init and one.name not in PASSED}
 
 
+def given_to(made: Any, ranker: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return those parameters of an estimator that what its objective stands for takes; None is the default there.
+
+    Raises
+    ------
+    ValueError
+        When another of them is not the default of the estimator.
+    """
+    takes, given = signature(made).parameters, {}
+    for name in names:
+        value, default = getattr(ranker, name), getattr(type(ranker), name)
+        if name in takes:
+            given |= {} if value is None else {name: value}
+        elif not (value is default or (isinstance(value, int | float | str) and value == default)):
+            raise ValueError(
+                f"{name} is {shown(value)}, but objective={ranker.objective!r} has no such parameter; leave it out."
+            )
+    return given
+
+
 def push_on_means(
     X: Any,
     positive: Array,
@@ -110,7 +132,7 @@ def feasible_rates(
     ValueError
         When columns are never built, or no point satisfies the constraint, with what proves it.
     """
-    if isinstance(X, Design):
+    if not rows_of(X).built:
         raise ValueError(
             f"objective='rate_constrained' takes features='linear' of rows in memory, and got {shown(X)}; pass an "
             "array or a sparse array."

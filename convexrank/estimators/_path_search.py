@@ -13,10 +13,10 @@ from scipy import sparse
 
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
+from convexrank.core.many import solve_many
 from convexrank.core.paths import Path, path
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import (
-    Chunks,
     as_groups,
     check_choice,
     check_flag,
@@ -26,7 +26,7 @@ from convexrank.data import (
     shown,
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
-from convexrank.estimators._linear_ranker import SolvedRanker
+from convexrank.estimators._linear_ranker import OUT_OF_MEMORY, SolvedRanker, sample_of
 from convexrank.metrics import named
 
 Array = np.ndarray
@@ -36,6 +36,9 @@ Fold = tuple[Array, Array]
 _MOST = 10_000
 # Parameters of a single fit.
 _ONE_FIT = ("tie_break", "time_limit", "warm_start", "verbose")
+# Rows times the square of columns up to which many l2 are solved together: then each solve takes less than what is
+# done for it beside.
+_TOGETHER = 4_000_000
 # Attributes that making a problem leaves on the estimator.
 _LEFT = ("design_", "_with_rows", "_fitted_on_queries")
 
@@ -97,16 +100,17 @@ class PathSearch(SolvedRanker):
             raise ValueError(
                 f"n_jobs is {self.n_jobs}, expected a number of processes, -1 for one per core, or None."
             )
-        if isinstance(X, Chunks):
+        if isinstance(X, OUT_OF_MEMORY):
             raise TypeError(
                 f"X is {X!r}, rows out of memory, of which no folds are made; search on a sample in memory, "
-                "such as chunks[::100], and fit the ranker without cross-validation on all of them."
+                f"such as {sample_of(X)}, and fit the ranker without cross-validation on all of them."
             )
         X, y = self._rows(X, y)
         weights = check_weights(sample_weight, len(y))
         qid = self._queries(qid, len(y))
         data, scoring = (X, y, qid, weights), _measure_of(self.scoring, qid)
-        followed, scales, made = _along(self, data, self.values)
+        problem, scales, made = _problem_of(self, data)
+        followed = _along(self, problem, self.values)
         vars(self).update({name: value for name, value in vars(made).items() if name in _LEFT})
         self.scores_ = np.array(self._judged(data, followed.values, scoring))
         means = self.scores_.mean(axis=0)
@@ -179,8 +183,8 @@ def checked_folds(folds: Any, rows: int, cv: Any) -> list[Fold]:
     return checked
 
 
-def _along(model: PathSearch, data: tuple[Any, ...], values: Any) -> tuple[Path, Array | None, PathSearch]:
-    """Return the path on some rows, what columns were divided by, and the estimator that made the problem."""
+def _problem_of(model: PathSearch, data: tuple[Any, ...]) -> tuple[Any, Array | None, PathSearch]:
+    """Return the problem on some rows, what columns were divided by, and the estimator that made it."""
     X, y, qid, weights = data
     made = copy.copy(model)
     # replaced along the path; None is the default of the objective
@@ -188,9 +192,13 @@ def _along(model: PathSearch, data: tuple[Any, ...], values: Any) -> tuple[Path,
     scales = None
     if model.standardize and model._is_linear:
         scales = _scales(check_matrix(X, most=LARGEST_ENTRY), weights)
-    problem = made._made(_divided(X, scales), y, qid, weights)
+    return made._made(_divided(X, scales), y, qid, weights), scales, made
+
+
+def _along(model: PathSearch, problem: Any, values: Any) -> Path:
+    """Return the path."""
     options: dict[str, Any] = {model._PATHS[model.path]: values}
-    followed = path(
+    return path(
         problem,
         n=model.n,
         ratio=model.ratio,
@@ -199,7 +207,25 @@ def _along(model: PathSearch, data: tuple[Any, ...], values: Any) -> tuple[Path,
         max_iter=model.max_iter,
         **options,
     )
-    return followed, scales, made
+
+
+def _is_together(model: PathSearch, problem: Any, values: Array) -> bool:
+    """Whether all values of l2 are solved together, and in less time than one after the other."""
+    if model._PATHS[model.path] != "l2" or not (model.solver is None and model.max_iter is None):
+        return False
+    small = problem.rows * problem.dimension**2 <= _TOGETHER
+    return small and problem.weighted(None, np.asarray(values)) is not None
+
+
+def _scores_along(model: PathSearch, problem: Any, values: Array, rows: Any) -> Any:
+    """Return the scores of rows for each value, fewer where the path ends before."""
+    if not _is_together(model, problem, values):
+        return _along(model, problem, values).scores(rows)
+    with warnings.catch_warnings():
+        # as on a path, where the status of each point is kept and nobody is told
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = solve_many(problem, l2=values, tol=model.tol)
+    return found.coefficients @ rows.T
 
 
 def _scores_of(
@@ -214,9 +240,9 @@ def _scores_of(
     train, test = ([None if part is None else part[rows] for part in data] for rows in fold)
     found = np.full(len(values), np.nan)
     try:
-        followed, scales, _ = _along(model, tuple(train), values)
+        problem, scales, _ = _problem_of(model, tuple(train))
         X, y, qid, weights = test
-        for place, scores in enumerate(followed.scores(_divided(X, scales))):
+        for place, scores in enumerate(_scores_along(model, problem, values, _divided(X, scales))):
             if scoring is None:
                 found[place] = model._measure(y, scores, qid, weights)
             else:

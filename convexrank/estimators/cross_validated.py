@@ -21,14 +21,15 @@ class PushRankerCV(PathSearch, PushRanker):
     r"""A :class:`~convexrank.PushRanker` whose l1, l2, p, max_fpr or tau is chosen by cross-validation.
 
     For each fold the problem is solved for all values on the training rows, each solve starting from the previous
-    solution (:func:`convexrank.path`), and the solutions are evaluated on the rows that the fold leaves out. The value
+    solution (:func:`convexrank.path`), or of l2 all together (:func:`convexrank.solve_many`) where rows and columns are
+    few, and the solutions are evaluated on the rows that the fold leaves out. The value
     with the best mean score is chosen; among equal scores the strongest penalty, the smallest p, or the largest
     share. The path on all
     rows is kept, with a certified gap at each value.
 
     Parameters
     ----------
-    objective, price, loss, spectrum, bottom_weight, surrogate, beta, over, features, bins, monotone : optional
+    objective, price, loss, min_tpr, spectrum, bottom_weight, surrogate, beta, over, features, bins, monotone : optional
         As for :class:`~convexrank.PushRanker`. Not ``"rate_constrained"``, whose points have a threshold: search its
         rates and ``l2`` by ``GridSearchCV(PushRanker(objective="rate_constrained"), ...)``.
     min_recall, min_precision : optional
@@ -98,9 +99,11 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
 
     Parameters
     ----------
-    divergence, margin, alpha, reward, bound, target_reg, score_reg, l1, offsets, normalize : optional
+    divergence, margin, alpha, objective, reward, bound, target_reg, score_reg, l1, offsets, normalize : optional
         As for :class:`~convexrank.RetargetingRanker`; the value of the parameter that the path follows is not used.
-    ndcg_convention, ndcg_k, features, bins, monotone, solver, tol, max_iter : optional
+    loss, target, gain, gamma, smoothing, ndcg_convention, ndcg_k, features, bins, monotone : optional
+        As for :class:`~convexrank.RetargetingRanker`.
+    solver, tol, max_iter : optional
         As for :class:`~convexrank.RetargetingRanker`.
     time_limit, warm_start, verbose : optional
         Options of a single fit, which must have their defaults here.

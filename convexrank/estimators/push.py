@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,10 +13,10 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
-from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights, shown
+from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights
 from convexrank.estimators._conformal import checksum
 from convexrank.estimators._linear_ranker import SolvedRanker
-from convexrank.estimators._objectives import check_formulation, feasible_rates, push_on_means
+from convexrank.estimators._objectives import check_formulation, feasible_rates, given_to, push_on_means
 from convexrank.estimators.held_out.promised import promised_threshold
 from convexrank.inference import Threshold
 from convexrank.metrics import auc
@@ -33,6 +32,7 @@ _OF_OBJECTIVES = (
     "price",
     "loss",
     "max_fpr",
+    "min_tpr",
     "min_recall",
     "min_precision",
     "spectrum",
@@ -79,8 +79,8 @@ class PushRanker(SolvedRanker):
     A ranker is not a classifier: the objective does not define a threshold between the classes, so ``predict`` returns
     scores, as in the rankers of LightGBM and XGBoost. Two consequences: First, scikit-learn does not stratify folds by
     itself. Pass ``cv=StratifiedKFold(...)`` when positives are few or the rows are sorted by label. Second, any measure
-    of a ranking can be a scorer, as in ``scoring=make_scorer(precision_at, k=0.01)``; names such as ``"roc_auc"``,
-    which require a classifier, are accepted for rankers from scikit-learn 1.9 on.
+    of a ranking can be a scorer, as in ``scoring=cr.metrics.scorer("precision@0.01")``; scikit-learn's names such as
+    ``"roc_auc"``, which require a classifier, are accepted for rankers from scikit-learn 1.9 on.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class PushRanker(SolvedRanker):
     loss : Loss or str, optional
         ``"exponential"``, ``"logistic"``, ``"hinge"``, ``"squared_hinge"`` or a loss object; by default the exponential
         for a push, and that of the class for other objectives.
-    max_fpr, min_recall, min_precision, spectrum, bottom_weight, tau, surrogate, beta, over : optional
+    max_fpr, min_recall, min_precision, min_tpr, spectrum, bottom_weight, tau, surrogate, beta, over : optional
         Parameters of other objectives, as in their classes; by default those of the class. A rate as a constraint needs
         exactly one of the first three, ``l2`` above 0, and linear features in memory.
     l2, l1 : float
@@ -123,7 +123,7 @@ class PushRanker(SolvedRanker):
     warm_start : bool
         Whether to start from the weights of the previous fit, if their number fits; same answer up to ``tol``.
     verbose : bool
-        Whether to show a progress bar: scikit-learn's word for ``progress`` of :meth:`convexrank.Problem.solve`.
+        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -177,6 +177,7 @@ class PushRanker(SolvedRanker):
     max_fpr: float | None = None
     min_recall: float | None = None
     min_precision: float | None = None
+    min_tpr: float | None = None
     spectrum: Any = None
     bottom_weight: float | None = None
     tau: float | None = None
@@ -204,8 +205,9 @@ class PushRanker(SolvedRanker):
 
         Parameters
         ----------
-        X : array, sparse matrix or Chunks, shape (n, d)
-            One row for each example. Sparse X stays sparse; :class:`~convexrank.data.Chunks` stay out of memory.
+        X : array, sparse matrix, Chunks or DaskRows, shape (n, d)
+            One row for each example. Sparse X stays sparse; :class:`~convexrank.data.Chunks` stay out of memory,
+            :class:`~convexrank.data.DaskRows` on the workers of Dask, for the solvers that need products alone.
         y : array, shape (n,)
             Two classes: {0, 1}, {−1, +1}, booleans, or two strings; the larger is the positive class.
         qid : array, shape (n,), optional
@@ -275,17 +277,8 @@ class PushRanker(SolvedRanker):
     def _problem(self, X: Any, positive: Array, weights: Array | None) -> Problem:
         """Return the problem that the parameters name."""
         made = check_formulation(self.objective, Bipartite, "objective", **self._OTHERS)
-        takes = signature(made).parameters
-        given: dict[str, Any] = {"l2": self.l2, "sample_weight": weights}
-        for name in ("l1", *_OF_OBJECTIVES):
-            value, default = getattr(self, name), getattr(PushRanker, name)
-            if name in takes:
-                given |= {} if value is None else {name: value}
-            elif not (value is default or (isinstance(value, int | float) and value == default)):
-                raise ValueError(
-                    f"{name} is {shown(value)}, but objective={self.objective!r} has no such parameter; leave it out."
-                )
-        return made(X, positive, **given)
+        given = given_to(made, self, ("l1", *_OF_OBJECTIVES))
+        return made(X, positive, l2=self.l2, sample_weight=weights, **given)
 
     def threshold_for(
         self,

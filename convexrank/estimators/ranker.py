@@ -65,7 +65,7 @@ class Ranker(SolvedRanker):
     warm_start : bool
         Whether to start from the weights of the previous fit, if their number fits; same answer up to ``tol``.
     verbose : bool
-        Whether to show a progress bar: scikit-learn's word for ``progress`` of :meth:`convexrank.Problem.solve`.
+        Whether to show a progress bar.
 
     Attributes
     ----------

@@ -4,26 +4,47 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from convexrank.backend.design import rows_of
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
-from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
+from convexrank.core.problem import Problem
+from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._conformal import checksum
 from convexrank.estimators._feasible_margins import feasible_options
 from convexrank.estimators._linear_ranker import SolvedRanker, check_counts
+from convexrank.estimators._objectives import check_formulation, given_to
 from convexrank.estimators._routing import check_queries, queries_of, refuse_unrouted, refuse_unscored
 from convexrank.estimators.held_out.promised import promised_lists
 from convexrank.inference import Lists
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
+from convexrank.problems.queries._declared import GradedQueries
+from convexrank.problems.queries.rank_cosine import RankCosine
 
 Array = np.ndarray
 
 # From so many rows on, grades without queries are worth a word; more different values are no grades.
 _MANY_ROWS, _FEW_GRADES = 500, 10
+# Parameters that an objective may have.
+_OF_OBJECTIVES = (
+    "divergence",
+    "margin",
+    "reward",
+    "bound",
+    "target_reg",
+    "score_reg",
+    "offsets",
+    "normalize",
+    "loss",
+    "target",
+    "gain",
+    "gamma",
+    "smoothing",
+)
 _CONVENTIONS = {"convexrank": CONVEXRANK, "scikit-learn": SKLEARN, "letor3": LETOR3, "letor4": LETOR4}
 
 
@@ -45,6 +66,9 @@ class RetargetingRanker(SolvedRanker):
     a certified gap. There is no intercept: a constant cancels in each query, unless ``offsets=False``. A query with one
     row, or one grade, contributes nothing.
 
+    Other objectives are the formulations of graded queries, by the name of the class in lower case: ``"list_net"``,
+    ``"list_mle"``, ``"xendcg"``, ``"ndcg_regression"``, ``"rank_svm"``, and ``"rank_cosine"``, which is not convex.
+
     A ranker is neither a classifier nor a regressor: ``predict`` returns scores, and only their order within a query is
     meaningful. Pass ``qid`` to :meth:`fit` and :meth:`score`. In a search over folds, rows of one query must stay
     together and each fold needs its ``qid``: ``GroupKFold`` with the queries as groups, and metadata routing, as in the
@@ -60,6 +84,9 @@ class RetargetingRanker(SolvedRanker):
         function of the rank. ``"auto"`` is 1 if that is feasible, else half of the largest margin that bounds or the
         sum of the targets allow in every query. For the squared distance and ``alpha=0``, one margin for all steps
         changes only the scale of w, and not the ranking.
+    objective : str
+        ``"retargeting"`` for the problem above, or the name of a formulation of graded queries. ``margin``, ``reward``,
+        ``bound``, ``target_reg`` and ``score_reg`` are of the first alone.
     alpha : float
         Strength :math:`\alpha` of the penalty, for features of about unit scale. The loss is a sum over queries, not a
         mean: with more queries the same ``alpha`` has less effect.
@@ -73,7 +100,9 @@ class RetargetingRanker(SolvedRanker):
         with two bounds, or with ``target_reg`` or ``score_reg``, which divergences other than the squared distance
         need.
     normalize : bool
-        Whether to divide the term of each query by its number of rows.
+        Whether to divide the term of each query by its number of rows, or of pairs in ``"rank_svm"``.
+    loss, target, gain, gamma, smoothing : optional
+        Parameters of other objectives, as in their classes; by default those of the class.
     ndcg_convention : {"convexrank", "scikit-learn", "letor3", "letor4"} or Convention
         The convention of the NDCG that :meth:`score` returns; ``str(model.convention)`` describes it.
     ndcg_k : int, optional
@@ -97,7 +126,7 @@ class RetargetingRanker(SolvedRanker):
     warm_start : bool
         Whether to start from the weights of the previous fit, if their number fits; same answer up to ``tol``.
     verbose : bool
-        Whether to show a progress bar: scikit-learn's word for ``progress`` of :meth:`convexrank.Problem.solve`.
+        Whether to show a progress bar.
 
     Attributes
     ----------
@@ -145,6 +174,7 @@ class RetargetingRanker(SolvedRanker):
     margin: Any = "auto"
     alpha: float = 1e-2
     _: KW_ONLY
+    objective: Any = "retargeting"
     reward: Any = None
     bound: Any = None
     target_reg: Any = None
@@ -152,8 +182,16 @@ class RetargetingRanker(SolvedRanker):
     l1: float = 0.0
     offsets: bool = True
     normalize: bool = True
+    loss: Any = None
+    target: Any = None
+    gain: Any = None
+    gamma: float | None = None
+    smoothing: float | None = None
     ndcg_convention: Any = "convexrank"
     ndcg_k: int | None = None
+
+    #: What is no declared formulation of graded queries by itself.
+    _OTHERS: ClassVar[dict[str, Any]] = {"retargeting": MarginRetargeting, "rank_cosine": RankCosine}
 
     @property
     def convention(self) -> Convention:
@@ -211,10 +249,10 @@ class RetargetingRanker(SolvedRanker):
         self._fitted_rows = checksum(X, y)
         return X, y
 
-    def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> MarginRetargeting:
+    def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> Problem:
         """Return the problem on checked rows."""
         self._fitted_on_queries = qid is not None
-        if isinstance(X, Chunks):
+        if not rows_of(X).in_memory:
             if sample_weight is not None:
                 raise ValueError(
                     f"sample_weight is given, but X is {X!r}, rows out of memory, which are not repeated; leave it out."
@@ -223,25 +261,16 @@ class RetargetingRanker(SolvedRanker):
         rows, queries = _repeated(qid, sample_weight, len(y))
         return self._problem(self._designed(X[rows]), y[rows], queries)
 
-    def _problem(self, X: Any, y: Array, queries: Any) -> MarginRetargeting:
-        options = {name: getattr(self, name) for name in ("reward", "bound", "target_reg", "score_reg")}
-        given = {name: value for name, value in options.items() if value is not None}
-        if isinstance(self.margin, str):
-            check_choice(self.margin, {"auto": ""}, "margin")
-            given |= feasible_options(self.divergence, self.bound, y, queries)
-        else:
-            given["margin"] = self.margin
-        return MarginRetargeting(
-            X,
-            y,
-            queries,
-            self.divergence,
-            l2=check_nonnegative(self.alpha, "alpha"),
-            l1=self.l1,
-            offsets=self.offsets,
-            normalize=self.normalize,
-            **given,
-        )
+    def _problem(self, X: Any, y: Array, queries: Any) -> Problem:
+        """Return the problem that the parameters name."""
+        made = check_formulation(self.objective, GradedQueries, "objective", **self._OTHERS)
+        given = given_to(made, self, ("l1", *_OF_OBJECTIVES))
+        if made is MarginRetargeting:
+            given["margin"] = self.margin  # None is none
+            if isinstance(self.margin, str):
+                check_choice(self.margin, {"auto": ""}, "margin")
+                given |= feasible_options(self.divergence, self.bound, y, queries)
+        return made(X, y, qid=queries, l2=check_nonnegative(self.alpha, "alpha"), **given)
 
     def lists_with(
         self,

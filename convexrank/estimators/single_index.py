@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import RegressorMixin
 
+from convexrank.backend.design import rows_of
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.results import ConvergenceWarning, Solution, Status
@@ -95,7 +96,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     warm_start : bool
         Whether to start from the weights of the previous fit, if their number fits; not used in a cross-validation.
     verbose : bool
-        Whether to show a progress bar for the last solve: scikit-learn's word for ``progress`` there.
+        Whether to show a progress bar for the last solve.
 
     Attributes
     ----------
@@ -177,6 +178,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         y = np.asarray(y, dtype=np.float64)
         self._fitted_rows = checksum(X, y)
         X, y = X[rows], y[rows]
+        X = X if rows_of(X).built else X.toarray()  # rows of Chunks are in memory, of DaskRows they are not
         check_choice(self.oracle, {"projection": "", "marginal": ""}, "oracle")
         output_range = check_interval(
             (None, None) if self.output_range is None else self.output_range, "output_range"
@@ -187,8 +189,8 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
             self.cv_results_ = self._cross_validate(X, y, candidates)
             candidates = [candidates[int(np.argmin(self.cv_results_["mean_squared_error"]))]]
         self.strong_, self.l2_ = candidates[0]
-        progress = check_flag(self.verbose, "verbose")
-        problem, solution = self._solve(X, y, self.strong_, self.l2_, self._start(X.shape[1]), progress)
+        verbose = check_flag(self.verbose, "verbose")
+        problem, solution = self._solve(X, y, self.strong_, self.l2_, self._start(X.shape[1]), verbose)
         slow = solution.status is Status.MAX_ITER or solution.iterations > _MANY
         if slow and (ratio := _spread(X)) > _UNEVEN:
             warnings.warn(
@@ -216,7 +218,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         return sorted(pairs, key=lambda pair: (pair[0] or 0.0) * pair[1], reverse=True)
 
     def _solve(
-        self, X: Any, y: Array, strong: float | None, l2: float, x0: Array | None, progress: bool = False
+        self, X: Any, y: Array, strong: float | None, l2: float, x0: Array | None, verbose: bool = False
     ) -> tuple[LearnedDivergence, Solution]:
         # without smooth a range does not change the fit, and noisy targets may leave it
         within = None if self.smooth is None else self.output_range
@@ -229,7 +231,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
             else min(1.0, unit**2 * (strong or 1.0))
         )
         tol = check_positive(self.tol, "tol") * (unit or 1.0)
-        options = {"tol": tol, "time_limit": self.time_limit, "progress": progress}
+        options = {"tol": tol, "time_limit": self.time_limit, "verbose": verbose}
         if self.solver is None and self.oracle == "projection" and strong is not None:
             return problem, _solve_field(problem, self.max_iter, x0, **options)
         return problem, problem.solve(self.solver, max_iter=self.max_iter, x0=x0, **options)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from convexrank.data import check_integer, shown
+from convexrank.data import check_flag, check_integer, shown
 from convexrank.estimators._linear_ranker import validated
 from convexrank.features import Thresholds
 
@@ -35,6 +35,8 @@ class ThresholdFeatures(TransformerMixin, BaseEstimator):
         Largest number of thresholds of one feature.
     categories : sequence, optional
         Features, by name or number, whose values are numbers of categories; each category has a column.
+    sparse_output : bool
+        Whether columns come as a sparse matrix; ``set_output(transform="pandas")`` needs False.
 
     Attributes
     ----------
@@ -57,6 +59,7 @@ class ThresholdFeatures(TransformerMixin, BaseEstimator):
 
     bins: int = 16
     categories: Any = None
+    sparse_output: bool = True
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the transformer to scikit-learn: NaN has a column of its own, and the output is sparse."""
@@ -75,14 +78,16 @@ class ThresholdFeatures(TransformerMixin, BaseEstimator):
         X = self._validated(X, ensure_min_samples=2)  # one row has no threshold
         names = getattr(self, "feature_names_in_", None)
         bins = check_integer(self.bins, "bins", 1)
+        check_flag(self.sparse_output, "sparse_output")
         self.design_ = Thresholds(X, bins, None, self.categories, names, sample_weight)[np.arange(0)]
         return self
 
-    def transform(self, X: Any) -> sparse.csr_array:
+    def transform(self, X: Any) -> Any:
         """Return the columns for rows, shape (n, number of thresholds)."""
         check_is_fitted(self, "design_")
         design = self.design_.transform(self._validated(X, reset=False))
-        return design.columns(np.arange(design.shape[1])).tocsr()
+        found = design.columns(np.arange(design.shape[1]))
+        return found.tocsr() if self.sparse_output else found.toarray()
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns, such as ``"x0 > 1"``."""
@@ -105,6 +110,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
     ensemble : estimator
         An ensemble of trees: an estimator with ``apply``, as in scikit-learn, or with ``predict(X, pred_leaf=True)``,
         as in LightGBM. A copy of it is fitted.
+    sparse_output : bool
+        Whether columns come as a sparse matrix; ``set_output(transform="pandas")`` needs False.
 
     Attributes
     ----------
@@ -133,6 +140,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
     """
 
     ensemble: Any
+    sparse_output: bool = True
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the transformer to scikit-learn: it takes what its trees take."""
@@ -162,6 +170,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
             raise TypeError(
                 f"ensemble is {shown(self.ensemble)}, expected trees with apply(X), or predict(X, pred_leaf=True)."
             )
+        check_flag(self.sparse_output, "sparse_output")
         copied: Any = clone(self.ensemble)
         self.ensemble_ = copied.fit(X, y, **options)
         self.n_features_in_ = self.ensemble_.n_features_in_
@@ -170,10 +179,11 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         self.encoder_ = OneHotEncoder(handle_unknown="ignore").fit(self._leaves(X))
         return self
 
-    def transform(self, X: Any) -> sparse.csr_array:
+    def transform(self, X: Any) -> Any:
         """Return the columns for rows, shape (n, number of leaves)."""
         check_is_fitted(self, "encoder_")
-        return sparse.csr_array(self.encoder_.transform(self._leaves(X)))
+        found = sparse.csr_array(self.encoder_.transform(self._leaves(X)))
+        return found if self.sparse_output else found.toarray()
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns, such as ``"tree 3, leaf 5"``."""

@@ -53,7 +53,7 @@ class EdgeBlock(NamedTuple):
 
 
 class Edges(Protocol):
-    """What has edges in blocks: a graph, or the files behind one."""
+    """Edge storage that is read in blocks: a graph, or its files."""
 
     def blocks(self, first: int, last: int) -> Iterator[EdgeBlock]:
         """Go through the edges into some nodes."""

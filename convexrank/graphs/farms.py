@@ -11,6 +11,7 @@ import numpy as np
 
 from convexrank.backend.progress import progress_bar
 from convexrank.data import check_choice, check_flag, check_integer, check_list, check_vector, shown
+from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.nodes import as_frame
 from convexrank.graphs.graph import Graph
 
@@ -225,6 +226,7 @@ class FarmGain:
         return as_frame(columns, self.helpers.tolist(), "helpers")
 
 
+@progress_as_verbose
 def farm_gain(
     graph: Graph,
     rank: Callable[[Graph], Any],
@@ -234,7 +236,7 @@ def farm_gain(
     target: Any = None,
     hijacked: int = 0,
     seed: int = 0,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> FarmGain:
     """Measure how much a farm lifts its target, as a function of the number of helpers.
 
@@ -248,7 +250,7 @@ def farm_gain(
         The numbers of helpers.
     kind, target, hijacked, seed : str, int or name, int, int
         As for :func:`inject_farm`; hijacked pages are the same for all sizes.
-    progress : bool
+    verbose : bool
         Whether to show a progress bar.
 
     Returns
@@ -283,7 +285,7 @@ def farm_gain(
         mine = scores[farm.target]
         return float(mine / scores.sum()), int((scores > mine * (1.0 + _ALIKE)).sum()) + 1
 
-    shows = check_flag(progress, "progress")
+    shows = check_flag(verbose, "verbose")
     alone, _ = of(0)
     found = [of(size) for size in progress_bar(shows, what="farms", over=sizes)]
     share = np.array([one for one, _ in found])

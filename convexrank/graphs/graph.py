@@ -22,6 +22,7 @@ from convexrank.data import (
     index_of,
     read_array,
 )
+from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.nodes import as_series, check_names
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.guards import one_a_node, refuse_broken, refuse_extremes
@@ -202,9 +203,10 @@ class Graph:
         return cls.from_edges(first, second, weights, len(names), self_loops=self_loops, names=names)
 
     @classmethod
+    @progress_as_verbose
     def read(
         cls, path: str | Path, *, delimiter: str | None = None, weighted: bool | None = None, skip_rows: int = 0,
-        n: int | None = None, self_loops: bool = True, named: bool | None = None, progress: bool = False,
+        n: int | None = None, self_loops: bool = True, named: bool | None = None, verbose: bool = False,
     ) -> Self:  # fmt: skip
         """Read a list of edges, or a Matrix Market file (``.mtx``); either may be compressed (``.gz``).
 
@@ -225,7 +227,7 @@ class Graph:
         named : bool, optional
             Whether the ends are names, with the distinct names as nodes; otherwise they are numbers of nodes, and every
             number up to the largest is a node. By default they are numbers if the first line has two numbers.
-        progress : bool
+        verbose : bool
             Whether to show a progress bar while lines are read.
 
         Raises
@@ -249,7 +251,7 @@ class Graph:
                 return cls.from_scipy(matrix, self_loops=self_loops)
             except (ValueError, TypeError) as error:
                 raise ValueError(f"{path} holds no graph: {error}") from error
-        shown = check_flag(progress, "progress")
+        shown = check_flag(verbose, "verbose")
         source, target, weight, names = read_edges(path, delimiter, weighted, skip_rows, named, n, shown)
         return cls.from_edges(source, target, weight, n, self_loops=self_loops, names=names)
 

@@ -75,14 +75,14 @@ def dkw_radius(n: int, delta: float) -> float:
     return math.sqrt(math.log(2.0 / delta) / (2.0 * n))
 
 
-def share_lower(hits: Array | int, n: Array | int, delta: float) -> Array:
+def share_lower(hits: Array | float, n: Array | float, delta: float) -> Array:
     """Clopper and Pearson's lower bound of a probability after so many hits in n independent trials; 0 for n = 0."""
     hits, n = np.broadcast_arrays(np.asarray(hits, dtype=np.float64), np.asarray(n, dtype=np.float64))
     bounds = betaincinv(np.maximum(hits, 1.0), np.maximum(n - hits + 1.0, 1.0), delta)
     return np.where(hits > 0.0, bounds, 0.0)
 
 
-def share_upper(hits: Array | int, n: Array | int, delta: float) -> Array:
+def share_upper(hits: Array | float, n: Array | float, delta: float) -> Array:
     """Clopper and Pearson's upper bound; 1 for n = 0."""
     return 1.0 - share_lower(np.asarray(n) - np.asarray(hits), n, delta)
 

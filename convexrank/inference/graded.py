@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from convexrank.data import check_same_index, check_vector, read_array
+from convexrank.data import check_same_index, check_vector
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.inference.finite_sample.betting import mean_bounds
 from convexrank.inference.finite_sample.disjoint import Disjoint, share_bounds
 from convexrank.inference.rows import Guide, Rows, cluster_numbers
 from convexrank.metrics.conventions import Convention
-from convexrank.metrics.risk import TIE_COSTS, row_losses
+from convexrank.metrics.risk import TIE_COSTS, losses_of_ranks, read_ranks
 from convexrank.metrics.tuples import Tuples
 
 Array = np.ndarray
@@ -31,14 +31,13 @@ class Values:
         The rows, or the queries that count, as units of the sample.
     values : ndarray, shape (n,)
         Their values, in [0, 1].
-    y, s : array-like
-        Labels of the rows, and what ranks them.
+    known : object
+        What the measure has read of labels and scores, for its tuples.
     """
 
     rows: Rows
     values: Array
-    y: Array
-    s: Any
+    known: Any
 
     def guide(self) -> Guide:
         """Return what an asymptotic interval needs."""
@@ -46,8 +45,8 @@ class Values:
 
 
 class _Measure(Protocol):
-    def values(self, y: Any, s: Any, qid: Any, name: str) -> Array:
-        """Check the scores, and return the value of each unit."""
+    def values(self, y: Any, s: Any, qid: Any, name: str) -> tuple[Array, Any]:
+        """Check the scores, and return the value of each unit, and what `tuples` needs."""
         ...
 
 
@@ -63,13 +62,13 @@ class Graded:
 
     def ranked(self, s: Any, name: str = "s") -> Values:
         """Evaluate the scores, in O(n log n)."""
-        values = self.measure.values(self.y, s, self.qid, name)
+        values, known = self.measure.values(self.y, s, self.qid, name)
         n = len(values)
         everything = np.ones(n, dtype=bool)
         rows = Rows(
             np.zeros(n, dtype=np.int64), (self.unit,), np.full(n, 1.0 / n), self.cluster, False, everything
         )
-        return Values(rows, values, self.y, s)
+        return Values(rows, values, known)
 
 
 def _refuse_weights(sample_weight: Any, unit: str) -> None:
@@ -94,10 +93,11 @@ class RankingRisk:
         cluster = None if groups is None else cluster_numbers(groups, len(labels))
         return Graded(self, labels, None, cluster, "rows")
 
-    def values(self, y: Array, s: Array, qid: Any, name: str) -> Array:
-        """Return for each row the share of the pairs with it that are in the wrong order."""
+    def values(self, y: Array, s: Array, qid: Any, name: str) -> tuple[Array, Any]:
+        """Return for each row the share of the pairs with it that are in the wrong order; and the ranks."""
         del qid
-        return row_losses(y, s, self.ties, name, antisymmetric=self.antisymmetric) / (len(y) - 1)
+        ranks = read_ranks(y, s, name, antisymmetric=self.antisymmetric)
+        return losses_of_ranks(*ranks, TIE_COSTS[self.ties]) / (len(y) - 1), ranks
 
     def shown(self, value: float) -> float:
         """Return the value as it is."""
@@ -117,13 +117,11 @@ class RankingRisk:
 
     def tuples(self, ranked: Values) -> Disjoint:
         """Return the pairs of rows: by labels and scores, or by their numbers for a rule on pairs."""
-        rule, labels = read_array(ranked.s, "s"), np.unique(ranked.y, return_inverse=True)[1]
-        if rule.ndim == 2:
-            known = np.array([labels, rule.sum(axis=1), np.arange(len(labels))])
-            return Disjoint((known,), 2, partial(self._cost_of_rule, rule))
-        return Disjoint(
-            (np.array([labels, np.unique(rule, return_inverse=True)[1]], dtype=np.int32),), 2, self._cost
-        )
+        labels, scores = ranked.known
+        if scores.ndim == 2:
+            known = np.array([labels, scores.sum(axis=1), np.arange(len(labels))])
+            return Disjoint((known,), 2, partial(self._cost_of_rule, scores))
+        return Disjoint((np.array([labels, scores], dtype=np.int32),), 2, self._cost)
 
     def _cost(self, rows: list[Array]) -> Array:
         asked, got = rows[0] - rows[1]
@@ -149,10 +147,10 @@ class MaryRisk(RankingRisk):
 
     name = "m_ary_risk"
 
-    def values(self, y: Array, s: Any, qid: Any, name: str) -> Array:
+    def values(self, y: Array, s: Any, qid: Any, name: str) -> tuple[Array, Any]:
         """Return for each row the mean loss of the m-tuples with it."""
         del qid
-        return self.visits.row_losses(y, s, name)
+        return self.visits.row_losses(y, s, name), (y, s)
 
     def influence(self, ranked: Values) -> Array:
         """Return the leading term of Hoeffding's decomposition: each row is in m places of a tuple."""
@@ -160,7 +158,7 @@ class MaryRisk(RankingRisk):
 
     def tuples(self, ranked: Values) -> Disjoint:
         """Return the tuples, by labels and the numbers of their rows."""
-        y, s = ranked.y, ranked.s
+        y, s = ranked.known
 
         def cost(rows: list[Array]) -> Array:
             return self.visits.losses(y, s, np.array([row[1] for row in rows], dtype=np.intp).T)
@@ -178,9 +176,9 @@ class _OverQueries:
         """Return the value of each query; NaN for those that do not count."""
         raise NotImplementedError
 
-    def values(self, y: Array, s: Array, qid: Any, name: str) -> Array:
+    def values(self, y: Array, s: Array, qid: Any, name: str) -> tuple[Array, Any]:
         """Return the value of each query that counts."""
-        return _of_counting(self.per_query(y, check_vector(s, len(y), name), qid))
+        return _of_counting(self.per_query(y, check_vector(s, len(y), name), qid)), None
 
     def shown(self, value: float) -> float:
         """Return the value as it is."""

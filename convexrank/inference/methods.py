@@ -16,6 +16,8 @@ from convexrank.inference.rows import Guide, Rows
 
 # Shares that differ by less are equal, but for rounding.
 _ROUNDING = 1e-12
+# P-values from two intervals are alpha times powers of this number, down to so many.
+_STEP, _STEPS = 8.0, 6
 
 
 class Measure(Protocol):
@@ -81,9 +83,10 @@ class Exact:
     def difference(
         self, measure: Measure, first: Any, second: Any, alpha: float, names: str
     ) -> tuple[float, float, float]:
-        """Return bounds for the mean of differences, moved to [0, 1], and the p-value that is their inversion.
+        """Return bounds of the difference, and the p-value of none.
 
-        Over queries it is by betting, and so it is for tuples of rows, over systems of disjoint ones.
+        Over queries it is by betting, and so it is for tuples of rows, over systems of disjoint ones; for other
+        measures the intervals of both rankers are subtracted.
         """
         del names
         first.rows.require_plain()
@@ -92,15 +95,35 @@ class Exact:
             low, high, p_value = two_sided(paired(first, second), alpha)
             return 2.0 * low - 1.0, 2.0 * high - 1.0, p_value
         if tuples is None:
-            raise ValueError(
-                f"method is 'exact', and {measure.name} is no mean over pairs or queries, expected one of auc, "
-                "ranking_risk, ndcg and map; pass method='asymptotic'."
-            )
+            return _apart(measure, first, second, alpha)
         return difference_bounds(tuples(first).minus(tuples(second)), alpha)
 
     def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
         """Return the exact width."""
         return plan.exact(n, value, alpha)
+
+
+def _apart(measure: Measure, first: Any, second: Any, alpha: float) -> tuple[float, float, float]:
+    """Subtract two intervals with half of the error each; the p-value is one of a ladder of errors that has alpha."""
+
+    def ends(error: float) -> tuple[float, float]:
+        (low, high), (least, most) = (measure.exact(one, error / 2.0) for one in (first, second))
+        return max(low - most, -1.0), min(high - least, 1.0)
+
+    def apart(low: float, high: float) -> bool:
+        return low > 0.0 or high < 0.0
+
+    found, p_value = ends(alpha), alpha
+    if apart(*found):
+        least = alpha / _STEP**_STEPS
+        if apart(*ends(least)):  # of many rows at once
+            return *found, least
+        while apart(*ends(p_value / _STEP)):
+            p_value /= _STEP
+        return *found, p_value
+    while (p_value := min(_STEP * p_value, 1.0)) < 1.0 and not apart(*ends(p_value)):
+        pass
+    return *found, p_value
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import bdtrik
 
 from convexrank.data import check_at_least, check_choice, check_positive, check_probability
 from convexrank.inference.arguments import How
-from convexrank.inference.concentration import mean_lower, mean_upper, uniform_ends
+from convexrank.inference.concentration import share_lower, uniform_ends
 from convexrank.inference.finite_sample.betting import lower_mean, mean_bounds
+from convexrank.inference.finite_sample.disjoint import systems_of
 from convexrank.inference.finite_sample.pairings import auc_bounds
 from convexrank.inference.methods import Plan, method_for, method_named, student_interval
 from convexrank.inference.results import SampleSize
@@ -103,17 +105,13 @@ class _Push:
 
 
 @dataclass(frozen=True)
-class _Mean:
-    """A mean of units, each with a fixed number of rows or queries."""
+class _Queries:
+    """A mean over queries."""
 
-    unit: str
-    rows: int
     sd: float | None
 
     def exact(self, n: int, value: float, alpha: float) -> float:
         """Width for two values, of which one is 0 or 1 where no others have this standard deviation."""
-        if self.unit == "rows":
-            return mean_upper(value, n, alpha / 2) - mean_lower(value, n, alpha / 2)
         scale = max(1.0, n / _LARGEST)  # beyond, it falls like the root
         n = max(round(n / scale), 1)
         sd = math.sqrt(value * (1 - value)) if self.sd is None else self.sd
@@ -128,11 +126,40 @@ class _Mean:
         return (ends[1] - ends[0]) / math.sqrt(scale)
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
-        variance = value * (1 - value) if self.sd is None else self.sd**2 / self.rows
-        return _student_width(value, variance / n, self.rows * n - 1, alpha)
+        variance = value * (1 - value) if self.sd is None else self.sd**2
+        return _student_width(value, variance / n, n - 1, alpha)
 
     def sizes(self, n: int) -> dict[str, int]:
-        return {self.unit: self.rows * n}
+        return {"queries": n}
+
+
+@dataclass(frozen=True)
+class _Risk:
+    """The ranking risk; n counts pairs of rows."""
+
+    sd: float | None
+
+    def _variance(self, value: float) -> float:
+        """Variance of the risk times the number of rows; of normal labels and scores it is Kendall's tau's."""
+        if self.sd is not None:
+            return self.sd**2
+        return 1 / 9 - (2 / math.pi * math.asin(math.cos(math.pi * value) / 2)) ** 2
+
+    def exact(self, n: int, value: float, alpha: float) -> float:
+        """Width where the losses of the systems are binomial numbers, with the variance that the risk leaves them."""
+        systems, mean = systems_of(n), n * value
+        spread = max(value * (1.0 - value) - self._variance(value) / 2, 1e-9 * value)
+        chance = 1.0 - spread / value
+        ends = [float(bdtrik(one, mean / chance, chance)) for one in (0.5 / systems, 1.0 - 0.5 / systems)]
+        fewest, most = max(ends[0], 0.0), min(ends[1], float(n))
+        low, high = (float(share_lower(lost, n, alpha / (2 * systems))) for lost in (most, n - fewest))
+        return 1.0 - high - low
+
+    def asymptotic(self, n: int, value: float, alpha: float) -> float:
+        return _student_width(value, self._variance(value) / (2 * n), 2 * n - 1, alpha)
+
+    def sizes(self, n: int) -> dict[str, int]:
+        return {"rows": 2 * n}
 
 
 def sample_size(
@@ -150,8 +177,8 @@ def sample_size(
 
     The function makes an assumption where the width depends on more than the estimate: for the AUC exponential scores
     (Hanley and McNeil's variance); for the push risk heights with a power law, :math:`H = U^c` with U uniform; for a
-    mean over queries or rows the standard deviation ``sd``, or the largest one that is possible with the estimate.
-    Exact sizes for the ranking risk are those of Chernoff's bound; the interval is narrower on most samples.
+    mean over queries the standard deviation ``sd``, or the largest one that is possible with the estimate; for the
+    ranking risk ``sd``, or that of normal labels and scores.
 
     Parameters
     ----------
@@ -183,7 +210,9 @@ def sample_size(
 
     References
     ----------
-    J. Hanley, B. McNeil, The meaning and use of the area under a ROC curve, Radiology 143 (1982).
+    J. Hanley, B. McNeil, The meaning and use of the area under a ROC curve, Radiology 143 (1982). F. Esscher, On a
+    method of determining correlation from the ranks of the variates, Skandinavisk Aktuarietidskrift 7 (1924), for the
+    variance of Kendall's tau.
 
     Examples
     --------
@@ -203,9 +232,9 @@ def sample_size(
 _PLANS: dict[str, tuple[Callable[[float, float | None], Plan], str]] = {
     "auc": (lambda ratio, option: _Pairs(ratio), ""),
     "push_risk": (lambda ratio, p: _Push(check_at_least(p, "p", 1.0), ratio), "p"),
-    "ranking_risk": (lambda ratio, sd: _Mean("rows", 2, sd), "sd"),
-    "ndcg": (lambda ratio, sd: _Mean("queries", 1, sd), "sd"),
-    "map": (lambda ratio, sd: _Mean("queries", 1, sd), "sd"),
+    "ranking_risk": (lambda ratio, sd: _Risk(sd), "sd"),
+    "ndcg": (lambda ratio, sd: _Queries(sd), "sd"),
+    "map": (lambda ratio, sd: _Queries(sd), "sd"),
 }
 
 

@@ -104,8 +104,13 @@ class PushRisk(_TwoClasses):
     name = "push_risk"
 
     def guide(self, ranked: Ranked) -> Guide:
-        """Return what an asymptotic interval needs: the more positives the larger p."""
-        return super().guide(ranked) | {"positives": (ranked.rows.effective_counts[1], 10.0 * self.p)}
+        """Return what an asymptotic interval needs: the more positives the larger p, and enough high negatives."""
+        heights, largest = self._heights(ranked)
+        shares = ranked.rows.mass * ranked.by_row(np.zeros_like(heights), heights**self.p)
+        return super().guide(ranked) | {
+            "positives": (ranked.rows.effective_counts[1], 10.0 * self.p),
+            "negatives that make up the risk": (ranked.rows.effective(shares) if largest else 0.0, 10.0),
+        }
 
     def value(self, ranked: Ranked) -> float:
         """Return the risk."""

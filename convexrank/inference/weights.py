@@ -9,6 +9,7 @@ import numpy as np
 
 from convexrank.core.many import Solutions, solve_many
 from convexrank.data import check_flag, check_integer, check_probability, check_vector, shown
+from convexrank.data.deprecation import progress_as_verbose
 
 __all__ = ["SelectionFrequencies", "WeightIntervals", "bootstrap_weights", "stability_selection"]
 
@@ -132,6 +133,7 @@ def _above_half(threshold: float) -> float:
     return threshold
 
 
+@progress_as_verbose
 def bootstrap_weights(
     problem: Any,
     count: int = 1000,
@@ -141,7 +143,7 @@ def bootstrap_weights(
     device: Any = None,
     tol: float = 1e-6,
     time_limit: float | None = None,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> WeightIntervals:
     r"""Return intervals of the weights of a problem: percentiles over resamples of the rows, or of the queries.
 
@@ -167,7 +169,7 @@ def bootstrap_weights(
         Solve the resamples on a device.
     tol : float
         The tolerance of each resample.
-    time_limit, progress : optional
+    time_limit, verbose : optional
         As for :func:`convexrank.solve_many`.
 
     Returns
@@ -204,11 +206,12 @@ def bootstrap_weights(
         device=device,
         tol=tol,
         time_limit=time_limit,
-        progress=check_flag(progress, "progress"),
+        verbose=check_flag(verbose, "verbose"),
     )
     return WeightIntervals(problem.solve(tol=tol).x, solutions, level)
 
 
+@progress_as_verbose
 def stability_selection(
     problem: Any,
     *,
@@ -218,7 +221,7 @@ def stability_selection(
     device: Any = None,
     tol: float = 1e-6,
     time_limit: float | None = None,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> SelectionFrequencies:
     r"""How often each column is selected by l1 over halves of the rows, along some strengths.
 
@@ -235,7 +238,7 @@ def stability_selection(
         The seed of the draws.
     pairs : int
         Number of cuts, each of which gives two halves.
-    device, tol, time_limit, progress : optional
+    device, tol, time_limit, verbose : optional
         As for :func:`bootstrap_weights`.
 
     Returns
@@ -279,7 +282,7 @@ def stability_selection(
         device=device,
         tol=tol,
         time_limit=time_limit,
-        progress=check_flag(progress, "progress"),
+        verbose=check_flag(verbose, "verbose"),
     )
     chosen = (solutions.coefficients != 0.0).reshape(len(halves), len(strengths), -1)
     return SelectionFrequencies(strengths, chosen.mean(axis=0), float(chosen.any(axis=1).sum(axis=1).mean()))

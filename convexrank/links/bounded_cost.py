@@ -152,6 +152,10 @@ class RestrictedRisk(MarginalRisk):
 
     bounds: tuple[float, float]
 
+    @property
+    def _has_device_form(self) -> bool:
+        return False
+
     def _on_host(self, targets: Any, scores: Any) -> tuple[Array, Array]:
         y, theta = np.asarray(targets, dtype=np.float64), np.asarray(scores, dtype=np.float64)
         order, ranked = np.lexsort((y, theta)), np.sort(y)
@@ -199,7 +203,7 @@ def nested_roots(
 
 
 def _root(rising: Callable[[float], float], outer: float, inner: float) -> float:
-    """Where a continuous function that rises from the outer to the inner end is 0; an end where it has no zero."""
+    """Return the root of a function that increases from the outer to the inner end, or the nearer end."""
     from scipy import optimize  # slow to import
 
     brentq: Any = optimize.brentq

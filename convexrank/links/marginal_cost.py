@@ -233,7 +233,9 @@ def projected_targets(
 
 @dataclass(frozen=True)
 class MarginalRisk:
-    """The marginal over n as a function that JAX can differentiate, by a callback. Hashable by its moduli.
+    """The marginal over n as a function that JAX can differentiate. Hashable by its moduli.
+
+    On a CPU, and for both moduli, by a callback; on another device a class with one modulus or none is pure JAX.
 
     Parameters
     ----------
@@ -246,9 +248,25 @@ class MarginalRisk:
 
     def __call__(self, targets: Any, scores: Any) -> Any:
         """Return m(θ)/n."""
+        import jax
+
         from convexrank.backend.host_callback import value_on_host
 
-        return value_on_host(lambda theta, y: self._on_host(y, theta), scores, targets)
+        def on_host(theta: Any, y: Any) -> Any:
+            return value_on_host(lambda theta, y: self._on_host(y, theta), theta, y)
+
+        # tracing both takes time, and without another device one of them never runs
+        if not self._has_device_form or jax.default_backend() == "cpu":
+            return on_host(scores, targets)
+        from convexrank.links.on_device import marginal_on_device
+
+        there = marginal_on_device(self.strong, self.smooth)
+        return jax.lax.platform_dependent(scores, targets, cpu=on_host, default=there)
+
+    @property
+    def _has_device_form(self) -> bool:
+        """Whether one isotonic regression gives the link."""
+        return self.strong is None or self.smooth is None
 
     def _on_host(self, y: Array, theta: Array) -> tuple[Array, Array]:
         order, n = np.lexsort((y, theta)), len(y)

@@ -53,7 +53,8 @@ ValueError or TypeError is raised when the data are not finite, lengths differ, 
 a value.
 
 :func:`table` compares several rankings, with standard errors and paired differences. :func:`named` returns the measure
-of a name such as ``"precision@100"``, and the names mean the same wherever a measure is named.
+of a name such as ``"precision@100"``, and the names mean the same wherever a measure is named; :func:`scorer` makes of
+them scorers for the searches of scikit-learn.
 
 For ranks of a graph, with the scores as first argument:
 
@@ -73,7 +74,7 @@ from convexrank.metrics.agreement import kendall_tau, spearman_footrule
 from convexrank.metrics.cascade import expected_reciprocal_rank
 from convexrank.metrics.discounted import average_reciprocal_rank, dcg
 from convexrank.metrics.gain import ndcg
-from convexrank.metrics.names import named
+from convexrank.metrics.names import named, scorer
 from convexrank.metrics.push import heights, push_risk, r_max, r_p, reverse_heights
 from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank
 from convexrank.metrics.risk import RankingRisk, ranking_risk
@@ -109,6 +110,7 @@ __all__ = [
     "recall_at",
     "recall_at_precision",
     "reverse_heights",
+    "scorer",
     "spam_mass",
     "spam_met",
     "spearman_footrule",

@@ -53,7 +53,7 @@ def named(name: str, by_query: bool = False) -> Callable[..., Any]:
     These names are those of ``scoring`` in :class:`~convexrank.PushRankerCV` and
     :class:`~convexrank.RetargetingRankerCV`, of ``measures`` in :func:`table`, and of ``metric`` in
     :func:`convexrank.inference.compare`. Capital letters make no difference. For searches of scikit-learn pass
-    ``scoring=make_scorer(named("precision@100"))``.
+    ``scoring=scorer("precision@100")``, see :func:`scorer`.
 
     Parameters
     ----------
@@ -90,6 +90,46 @@ def named(name: str, by_query: bool = False) -> Callable[..., Any]:
             f"{name!r} is a measure of one list, expected one by query: {', '.join(sorted(_BY_QUERY))}."
         )
     return partial(_value, of=function, **dict(zip([option], options, strict=False)))
+
+
+def scorer(name: str) -> Any:
+    """Return the measure of a name as a scorer of scikit-learn, for ``scoring`` of its searches.
+
+    Models are judged by their ``decision_function``, else by the probability of the second class, else by what they
+    predict, so that rankers, classifiers and regressors compare on the same rows. scikit-learn has no public way to add
+    names of one's own to those that it knows, hence a function.
+
+    Parameters
+    ----------
+    name : str
+        The name, as in :func:`named`.
+
+    Returns
+    -------
+    callable
+        A function of a fitted model, X and y. With queries, or weights where the measure takes them, let
+        ``set_score_request(qid=True)`` or ``(sample_weight=True)`` route them.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the name is none of a measure.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> import convexrank as cr
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> ranker = cr.PushRanker(features="thresholds", bins=8, l2=1e-2)
+    >>> search = GridSearchCV(ranker, {"p": [1, 8]}, scoring=cr.metrics.scorer("precision@20"), cv=3)
+    >>> round(float(search.fit(X, y).best_score_), 2)
+    1.0
+    """
+    from sklearn.metrics import make_scorer
+
+    ways: Any = ("decision_function", "predict_proba", "predict")
+    return make_scorer(named(name), response_method=ways)
 
 
 def _value(y: Any, s: Any, qid: Any = None, *, of: Callable[..., Any], **options: Any) -> Any:

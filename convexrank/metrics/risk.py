@@ -132,6 +132,19 @@ def row_losses(
     O(n log n), or O(n²).
     """
     tie_cost = check_choice(ties, TIE_COSTS, "ties")
+    return losses_of_ranks(*read_ranks(y, s, name, antisymmetric=antisymmetric), tie_cost)
+
+
+def read_ranks(
+    y: Any, s: Any, name: str = "s", *, antisymmetric: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the dense ranks 0, 1, ... of labels and scores, or a rule on pairs as it is: all that losses depend on.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `ranking_risk`.
+    """
     antisymmetric = check_flag(antisymmetric, "antisymmetric")
     labels = check_vector(y, name="y")
     pairs = read_array(s, name).ndim == 2
@@ -142,16 +155,18 @@ def row_losses(
             f"y has one distinct value ({distinct_labels[0]}) in {len(labels)} row(s), expected two or more; "
             "the ranking risk compares rows with different labels."
         )
-    if pairs:
+    return label_rank, scores if pairs else np.unique(scores, return_inverse=True)[1]
+
+
+def losses_of_ranks(labels: np.ndarray, scores: np.ndarray, tie_cost: float) -> np.ndarray:
+    """Return what `row_losses` returns, from what `read_ranks` does."""
+    if scores.ndim == 2:
         asked = np.sign(labels[:, None] - labels)
         lost = (asked * scores < 0.0) + tie_cost * ((asked != 0.0) & (scores == 0.0))
         return 0.5 * (lost.sum(axis=0) + lost.sum(axis=1))
-    distinct_scores, score_rank = np.unique(scores, return_inverse=True)
-    if len(distinct_labels) <= len(distinct_scores):
-        discordant, tied_both = _count_pairs(score_rank, label_rank)
-    else:
-        discordant, tied_both = _count_pairs(label_rank, score_rank)
-    tied_score = np.bincount(score_rank)[score_rank] - tied_both
+    fewer, more = (labels, scores) if labels.max() <= scores.max() else (scores, labels)
+    discordant, tied_both = _count_pairs(more, fewer)
+    tied_score = np.bincount(scores)[scores] - tied_both
     return discordant + tie_cost * tied_score
 
 
@@ -185,8 +200,13 @@ def _count_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.
     Both arguments are dense ranks 0, 1, ...; ties in either are never in opposite order.
     """
     # Rows sorted by (first, second): a pair is in opposite order exactly when `second` decreases along it.
+    if int(first.max()) + 1 == len(first):  # without ties the ranks are the order
+        opposite, order = np.empty_like(first), np.empty_like(first)
+        order[first] = np.arange(len(first))
+        opposite[order] = _inversions(second[order])
+        return opposite, np.ones_like(first)
     key = first * (int(second.max()) + 1) + second
-    order = np.argsort(key, kind="stable")
+    order = np.argsort(key)  # rows with equal keys are counted alike
     sorted_key = key[order]
     starts = np.flatnonzero(np.concatenate(([True], sorted_key[1:] != sorted_key[:-1])))
     sizes = np.diff(np.append(starts, len(key)))

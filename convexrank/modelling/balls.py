@@ -21,11 +21,12 @@ from convexrank.modelling.expressions import (
     LogSumExp,
     Maximum,
     Node,
+    PairMeans,
     PairSums,
     Scores,
 )
 from convexrank.modelling.kernels.ball_arrays import as_objects, in_balls, lines
-from convexrank.modelling.kernels.ball_pairs import ball_pairs
+from convexrank.modelling.kernels.ball_pairs import ListedPairs, ball_pairs
 from convexrank.modelling.language import Language
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold, values_and_parts
@@ -143,6 +144,8 @@ def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
         case Elementwise():
             value, slope, slack = lines(node.function, x[0])
             return value, slope, slack
+        case PairMeans():
+            return _means(node, *x)
         case PairSums():
             pairs = ball_pairs(node, *x)
             value, slack = pairs.sums()
@@ -229,6 +232,18 @@ def _highest(node: Highest, x: Array) -> tuple[Array, Array, Array]:
     if not sure.all():
         shares = np.where(axis.spread(sure), shares, weights / axis.spread(axis.sums(weights)))
     return tops, shares, tops - axis.sums(shares * x)
+
+
+def _means(node: PairMeans, upper: Array, lower: Array) -> tuple[Array, Any, Array]:
+    """Means over the lowest, enclosed lower row by lower row; minorants with shares chosen in floats."""
+    pairs = ListedPairs(node, upper, lower, _highest(node.lowest, -upper)[1])
+    ends, axis = np.cumsum(node.upper_axis.sizes[node.axis.query]), node.upper_axis
+    weights = np.split(in_balls(axis.weights), axis.starts[1:-1])
+    masses = in_balls(node.lowest.exact_asked)
+    queries = zip(np.split(pairs.value, ends[:-1]), node.axis.query.tolist(), strict=True)
+    tops = as_objects(_mean_of_highest(part, weights[q], masses[q]) for part, q in queries)
+    value, slack = pairs.sums()
+    return tops, pairs, tops - value + slack
 
 
 def _mean_of_highest(part: Any, weights: Any, mass: Any) -> Any:

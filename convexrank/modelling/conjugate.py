@@ -28,6 +28,7 @@ from convexrank.modelling.expressions import (
     LogSumExp,
     Maximum,
     Node,
+    PairMeans,
     PairSums,
     Scores,
 )
@@ -40,6 +41,7 @@ from convexrank.modelling.levels.cumulative import (
 )
 from convexrank.modelling.levels.thresholds import Threshold, dual_of_threshold, shares_of_threshold
 from convexrank.modelling.program import Program
+from convexrank.modelling.steps import weights_at
 
 Array = np.ndarray
 # A factor that keeps chosen parts in their range when they are rounded; a slope that no conjugate needs.
@@ -73,7 +75,8 @@ def sizes(program: Program) -> dict[int, int]:
             rows = program.count if axis is None else len(axis.rows)
             match node:
                 case PairSums():
-                    found[k] = node.pair_count
+                    # of means also the weights of the pairs
+                    found[k] = node.pair_count * (2 if isinstance(node, PairMeans) else 1)
                 case CumulativeLogSumExp():
                     found[k] = rows + len(node.passing)
                 case _:
@@ -88,8 +91,11 @@ def multipliers(program: Program, scores: Array) -> Multipliers:
     for k, node in enumerate(program.nodes):
         if isinstance(node, PairSums):
             up, low = node.pairs
-            arguments = values[program.args[k][1]][low] - values[program.args[k][0]][up]
-            found[k] = adjoints[k][low] * node.weights[up] * node.function.slopes(arguments)[1]
+            upper, lower = (values[a] for a in program.args[k])
+            each = adjoints[k][low] * weights_at(node, upper)[up]
+            found[k] = each * node.function.slopes(lower[low] - upper[up])[1]
+            if isinstance(node, PairMeans):
+                found[k] = np.append(found[k], each)
         elif is_curved(node):
             found[k] = pulled(program, k, memories[k], adjoints[k])
     return found
@@ -178,7 +184,13 @@ def dual_of(node: Node, m: Any, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]:
             return m.total(_perspective(node, m, v, u)), (v,)
         case PairSums():
             up, low = node.pairs
-            each = m.times(node.weights[up], m.take(u, low))
+            if isinstance(node, PairMeans):
+                v, each = v[: len(up)], v[len(up) :]
+                m.at_least_zero(each)
+                m.at_least_zero(m.times(node.lowest.caps[up], m.take(u, low)) - each, u)
+                m.zero(m.scatter(low, each, len(node.axis.rows)) - u, u)
+            else:
+                each = m.times(node.weights[up], m.take(u, low))
             m.in_range(node.function, v, each)
             pulls = (
                 -1.0 * m.scatter(up, v, len(node.upper_axis.rows)),
@@ -242,13 +254,31 @@ def shares_of(node: Node, m: Any, v: Array, u: Any) -> Any:
         return shares_of_levels(node, m, v, u)
     if isinstance(node, Threshold):
         return shares_of_threshold(node, m, v, u)
-    function, each = node.function, u  # type: ignore[attr-defined]  # elementwise, or a sum over pairs
-    if isinstance(node, PairSums):
+    function, each, weights = node.function, u, None  # type: ignore[attr-defined]  # elementwise, or a sum over pairs
+    if isinstance(node, PairMeans):
+        v, weights = np.split(v, 2)
+        each = weights = _shares_of_pairs(node, m, np.maximum(weights, 0.0), u)
+    elif isinstance(node, PairSums):
         each = m.times(node.weights[node.pairs[0]], m.take(u, node.pairs[1]))
+    if isinstance(node, PairSums):
         sizes_of = np.abs(np.asarray(each, dtype=np.float64))
     ratio = np.divide(v, sizes_of, out=np.zeros_like(v), where=sizes_of > 0.0)
     most = min(function.most, _STEEPEST) * _INSIDE
-    return m.times(np.clip(ratio, 0.0 if function.increasing else -most, most), each)
+    found = m.times(np.clip(ratio, 0.0 if function.increasing else -most, most), each)
+    return found if weights is None else np.append(found, weights)
+
+
+def _shares_of_pairs(node: PairMeans, m: Any, weights: Array, u: Any) -> Any:
+    """Weights of pairs near some: of each lower row they add up to its multiplier, and none exceeds its part."""
+    up, low = node.pairs
+    starts, axis = np.searchsorted(low, np.arange(len(node.axis.rows))), node.lowest.over
+    of_pairs = Highest(
+        Scores(Axis("pairs", up, axis.weights[up], low, len(starts))),
+        node.lowest.weights[up],
+        node.lowest.asked[node.axis.query],
+    )
+    parts = m.exact(_on_simplex(of_pairs, weights))
+    return parts / m.take(np.add.reduceat(parts, starts), low) * m.take(u, low)
 
 
 def _on_simplex(node: LogSumExp | Highest, v: Array) -> Array:

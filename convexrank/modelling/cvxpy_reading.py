@@ -16,6 +16,7 @@ from convexrank.modelling.expressions import (
     LogSumExp,
     Maximum,
     Node,
+    PairMeans,
     PairSums,
     Scores,
     is_affine,
@@ -174,10 +175,22 @@ class Cvxpy(Language):
         return t + self.sums(self.times(node.caps, self.positive(x - self.spread(t, node.over))), node.over)
 
     def pair_sums(self, node: PairSums, upper: Any, lower: Any) -> Any:
-        """Return the sums over upper rows: one term for each pair."""
-        up, low = node.pairs
-        costs = self.cp.multiply(node.weights[up], node.function.read(self, lower[low] - upper[up]))
-        return self.scatter(low, costs, len(node.axis.rows))
+        """Return the sums over upper rows, or means of the highest terms: one term for each pair."""
+        (up, low), count = node.pairs, len(node.axis.rows)
+        costs = node.function.read(self, lower[low] - upper[up])
+        if not isinstance(node, PairMeans):
+            return self.scatter(low, self.cp.multiply(node.weights[up], costs), count)
+        t = self.cp.Variable(count)  # as in a mean of the highest of each lower row
+        if costs.value is not None:
+            t.value = self._borders(node, upper.value, lower.value)
+        parts = self.cp.multiply(node.lowest.caps[up], self.positive(costs - t[low]))
+        return t + self.scatter(low, parts, count)
+
+    @staticmethod
+    def _borders(node: PairMeans, upper: Array, lower: Array) -> Array:
+        """The least costs that count, those of the upper rows at the border."""
+        border = -border_of(node.lowest, -upper)
+        return node.function.slopes(lower - node.axis.spread(border))[0]
 
     def at_least_zero(self, x: Any, size: Any = 0.0) -> None:
         """Ask for entries of at least 0."""

@@ -8,7 +8,7 @@ the readings, one file each; here is only what it is made of.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -495,6 +495,26 @@ class PairSums(Node):
 
     def __str__(self) -> str:
         return f"pair_sums({self.function.name}, {self.upper}, {self.lower})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairMeans(PairSums):
+    r"""For each lower row k, the mean of φ(x_k − x_i) over the lowest upper rows i of its query, by weight.
+
+    φ does not decrease, so that these upper rows are the same for all k, and the mean is
+    :math:`\max_\alpha \sum_i\alpha_i\varphi(x_k - x_i)` over the shares α of :class:`Highest`: with the multiplier u of
+    an entry each pair has a weight :math:`u\alpha_i`, and that is a multiplier, too.
+    """
+
+    lowest: Highest = field(kw_only=True)
+
+    @property
+    def weights(self) -> Array:
+        """There are none: shares of upper rows depend on the scores."""
+        raise TypeError(f"{self} has no fixed weights of its upper rows, which this reading takes.")
+
+    def __str__(self) -> str:
+        return f"pair_means({self.function.name}, {self.upper}, {self.lower}, {self.lowest.asked.max():g})"
 
 
 def runs_of(axis: Axis, grades: Array) -> tuple[Array, Array]:

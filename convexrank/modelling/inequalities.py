@@ -13,12 +13,14 @@ from scipy import sparse
 
 from convexrank.modelling.expressions import (
     Affine,
+    Axis,
     Dot,
     Elementwise,
     Highest,
     LogSumExp,
     Maximum,
     Node,
+    PairMeans,
     PairSums,
     Scores,
 )
@@ -151,7 +153,7 @@ class _System:
             case CumulativeLogSumExp():
                 return self._up_to_levels(node, x[0])
             case Highest():
-                return self._mean_of_highest(node, x[0])
+                return self._mean_of_highest(node.over, node.caps, x[0])
             case Elementwise():
                 return self._of(node.function, x[0])
             case PairSums():
@@ -160,6 +162,9 @@ class _System:
                 up, low = node.pairs
                 upper, lower = _picked(up, x[0].shape[0]) @ x[0], _picked(low, x[1].shape[0]) @ x[1]
                 rises = self._of(node.function, self.minus(lower, upper))
+                if isinstance(node, PairMeans):
+                    axis = Axis("pairs", up, np.ones(len(up)), low, len(node.axis.rows))
+                    return self._mean_of_highest(axis, node.lowest.caps[up], rises)
                 return _summed(low, len(node.axis.rows), node.weights[up]) @ rises
             case _:
                 raise TypeError(f"{type(node).__name__} has no recession function.")
@@ -186,14 +191,13 @@ class _System:
         self.at_least_zero(self.minus(upper, lower))
         return of_rows
 
-    def _mean_of_highest(self, node: Highest, x: Any) -> Any:
+    def _mean_of_highest(self, axis: Axis, caps: Array, x: Any) -> Any:
         """The least t + Σ c s for s of at least x − t and 0, c the largest shares."""
-        axis = node.over
         level, parts = self.fresh(axis.count), self.fresh(len(axis.rows))
         self.at_least_zero(parts)
         spread = _picked(axis.query, axis.count) @ self.padded(level)
         self.at_least_zero(self.minus(self.padded(parts) + self.padded(spread), x))
-        mean = _summed(axis.query, axis.count, node.caps) @ parts
+        mean = _summed(axis.query, axis.count, caps) @ parts
         return self.padded(level) + self.padded(mean)
 
     def _of(self, function: Function, x: Any) -> Any:

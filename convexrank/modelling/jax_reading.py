@@ -25,6 +25,7 @@ from convexrank.modelling.expressions import (
     LogSumExp,
     Maximum,
     Node,
+    PairMeans,
     PairSums,
     Scores,
 )
@@ -76,6 +77,24 @@ class _Blocks(_Sums):
     query: tuple[Array, Array]
     level: tuple[Array, Array]
     weights: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Means(Node):
+    """Means over the lowest upper rows: the sum with the weight of 1 for each of these, and what gives their shares."""
+
+    sums: _Sums
+    lowest: Highest
+
+    @property
+    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
+        """Upper and lower scores."""
+        return self.sums.args
+
+    @property
+    def axis(self) -> Axis | None:  # type: ignore[override]
+        """The lower rows."""
+        return self.sums.axis
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,7 +173,7 @@ def _chain(node: CumulativeLogSumExp, x: Node, numbers: Callable[[Any], Any]) ->
 def _sums(node: PairSums, upper: Node, lower: Node, numbers: Callable[[Any], Any]) -> _Sums:
     """The form that fits: running sums, a list of few pairs, or blocks."""
     function, up, low = node.function, node.upper_axis, node.axis
-    weights = numbers(up.weights)
+    weights = np.ones(len(up.rows)) if isinstance(node, PairMeans) else numbers(up.weights)
     if function is functions.exp and node.grades is not None and low.count == 1:
         order = np.argsort(-node.grades, kind="stable")
         above = np.searchsorted(-node.grades[order], -node.grades)
@@ -246,6 +265,11 @@ def padded(root: Node, numbers: Callable[[Any], Any] = _floats) -> Node:
                 found = _chain(node, parts[0], numbers)
             case Elementwise():
                 found = replace(node, x=parts[0])
+            case PairMeans():
+                lowest = Highest(
+                    parts[0], rows_of(node.lowest.weights, node.upper_axis, 0.0), node.lowest.masses
+                )
+                found = _Means(_sums(node, parts[0], parts[1], numbers), lowest)
             case PairSums():
                 found = _sums(node, parts[0], parts[1], numbers)
             case _:
@@ -274,6 +298,7 @@ def _language() -> Any:
         Elementwise,
         _Pairs,
         _Blocks,
+        _Means,
         _Running,
         _Chain,
         _Root,
@@ -317,17 +342,22 @@ def _language() -> Any:
         @staticmethod
         def highest(x: Any, node: Any) -> Any:
             axis = node.over
-            counted = jnp.where(node.weights > 0.0, x, -jnp.inf)
             if isinstance(node, Maximum):
+                counted = jnp.where(node.weights > 0.0, x, -jnp.inf)
                 return jax.ops.segment_max(counted, axis.query, axis.count)
-            # falling within each query; a row counts by the weight that is left for it
-            order = jnp.lexsort((-counted, axis.query))
+            order, parts = Jax.counted(x, node)
+            values = jnp.where(parts > 0.0, parts * jnp.where(parts > 0.0, x[order], 0.0), 0.0)
+            return jax.ops.segment_sum(values, axis.query[order], axis.count) / node.asked
+
+        @staticmethod
+        def counted(x: Any, node: Any) -> tuple[Any, Any]:
+            """Falling within each query; a row counts by the weight that is left for it."""
+            axis = node.over
+            order = jnp.lexsort((-jnp.where(node.weights > 0.0, x, -jnp.inf), axis.query))
             query, weights = axis.query[order], node.weights[order]
             before = jnp.cumsum(weights) - weights
             before = before - before[jnp.searchsorted(query, query)]
-            parts = jnp.clip(node.asked[query] - before, 0.0, weights)
-            values = jnp.where(parts > 0.0, parts * jnp.where(parts > 0.0, counted[order], 0.0), 0.0)
-            return jax.ops.segment_sum(values, query, axis.count) / node.asked
+            return order, jnp.clip(node.asked[query] - before, 0.0, weights)
 
         def threshold(self, x: Any, node: Any) -> Any:
             axis = node.over
@@ -361,6 +391,14 @@ def _language() -> Any:
             return jax.lax.associative_scan(join, (exponents, node.firsts))[0][node.lasts]
 
         def pair_sums(self, node: Any, upper: Any, lower: Any) -> Any:
+            if isinstance(node, _Means):
+                # which rows count does not change near the scores
+                order, parts = Jax.counted(jax.lax.stop_gradient(-upper), node.lowest)
+                query = node.lowest.over.query
+                shares = jnp.zeros(parts.shape[0]).at[order].set(parts) / node.lowest.asked[query]
+                sums: Any = node.sums
+                of_pairs = sums.weights * (shares[sums.up] if isinstance(sums, _Pairs) else shares)
+                return self.pair_sums(replace(sums, weights=of_pairs), upper, lower)
             if isinstance(node, _Running):
                 # minus infinity has no derivative, a hugely negative number has derivative 0
                 logs = jnp.maximum(node.logs, 0.1 * jnp.finfo(upper.dtype).min)

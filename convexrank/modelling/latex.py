@@ -16,6 +16,7 @@ from convexrank.modelling.expressions import (
     LogSumExp,
     Maximum,
     Node,
+    PairMeans,
     PairSums,
     Scores,
 )
@@ -119,6 +120,12 @@ def _sum(node: Affine) -> str:
 def _pair_sum(node: PairSums) -> str:
     up, low = _formula(node.upper), _formula(node.lower)
     letter = _letters(node.upper_axis)[0]
+    if isinstance(node, PairMeans):
+        asked = node.lowest.asked
+        most = f"{asked[0]:g}" if (asked == asked[0]).all() else "m"
+        weight = "" if node.lowest.is_even else f" c_{{{letter}}}"
+        over = rf"\tfrac1{{{most}}}\sum_{{{letter}\in\text{{bottom }}{most}}}{weight}"
+        return f"{over} {node.function.latex(f'{low} - {up}')}"
     if node.grades is None:
         return rf"\sum_{{{letter}}} {node.function.latex(f'{low} - {up}')}"
     j = "j"

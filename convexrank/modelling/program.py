@@ -19,6 +19,7 @@ from convexrank.modelling.expressions import (
     Elementwise,
     Highest,
     Node,
+    PairMeans,
     PairSums,
     Scores,
 )
@@ -89,6 +90,7 @@ class Program:
                 self.bends = self.bends and node.function.bend is not None
             elif isinstance(node, Highest):
                 self.smooth = self.smooth and node.width > 0.0
+            self.smooth = self.smooth and not isinstance(node, PairMeans)
             self.has_pairs = self.has_pairs or isinstance(node, PairSums | Differences)
             self.has_levels = self.has_levels or isinstance(node, CumulativeLogSumExp)
         self.bends = self.bends and self.smooth

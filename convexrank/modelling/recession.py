@@ -19,17 +19,19 @@ from convexrank.modelling.expressions import (
     Highest,
     LogSumExp,
     Node,
+    PairMeans,
     PairSums,
     Scores,
 )
 from convexrank.modelling.functions import Function
+from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.kernels.layout import highest_partner
 from convexrank.modelling.kernels.plain import DistancePowers
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold, values_and_parts
 from convexrank.modelling.program import Program
-from convexrank.modelling.steps import highest_rows, highest_shares, highest_values
+from convexrank.modelling.steps import highest_rows, highest_shares, highest_values, weights_at
 
 Array = np.ndarray
 
@@ -103,11 +105,12 @@ def _slopes(node: Node, d: Array, *x: Array) -> Array:
 def _pair_slopes(node: PairSums, upper: Array, lower: Array) -> Array:
     """Sums of slopes far out over pairs: a ramp of differences, infinite where one is above 0 and φ rises so fast."""
     up, down = node.function.recession(np.array([1.0, -1.0])).tolist()
+    weights = weights_at(node, upper)
     if down == 0.0:
-        above, ramps = DistancePowers(node, upper, lower, 0.0).sums(node.weights, 1, True)
+        above, ramps = DistancePowers(node, upper, lower, 0.0).sums(weights, 1, True)
         return up * ramps if math.isfinite(up) else np.where(above > 0.0, math.inf, 0.0)
     places = node.pairs
-    rises = node.weights[places[0]] * node.function.recession(lower[places[1]] - upper[places[0]])
+    rises = weights[places[0]] * node.function.recession(lower[places[1]] - upper[places[0]])
     return np.bincount(places[1], rises, len(lower))
 
 
@@ -162,7 +165,13 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
             case Elementwise():
                 return slopes, of(node.function, *x[0])
             case PairSums():
-                lowest = x[1][0] - highest_partner(node, x[0][0])
+                # a mean over the lowest counts one at the border
+                top = (
+                    node.axis.spread(-border_of(node.lowest, -x[0][0]))
+                    if isinstance(node, PairMeans)
+                    else highest_partner(node, x[0][0])
+                )
+                lowest = x[1][0] - top
                 return slopes, of(node.function, lowest, np.zeros(len(lowest), dtype=bool))
             case _:
                 raise TypeError(f"{type(node).__name__} has no recession function.")

@@ -23,10 +23,12 @@ from convexrank.modelling.expressions import (
     LogSumExp,
     Maximum,
     Node,
+    PairMeans,
     PairSums,
     Scores,
     affine,
     is_affine,
+    rows_of,
 )
 from convexrank.modelling.functions import Function
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
@@ -288,6 +290,34 @@ def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
                 "grades are those of one group of rows, which are both the upper and the lower ones."
             )
     return PairSums(phi, upper, lower, grades)
+
+
+def pair_means(loss: Any, upper: Node, lower: Node, lowest: Any) -> Node:
+    r"""Return for each lower row k the mean of :math:`\ell(x_i - x_k)` over the lowest upper rows i of its query.
+
+    Parameters
+    ----------
+    loss : Loss or Function
+        A loss ℓ(z), convex and not increasing; or a function φ with ℓ(z) = φ(−z).
+    upper, lower : expression
+        Affine expressions with one entry per row; pushes take ``f.positive`` and ``f.negative``.
+    lowest : float
+        The share of the upper rows of each query that counts, above 0 and at most 1, by weight.
+    """
+    phi, share = _function_of(loss, "pair_means"), plain(lowest)
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"lowest is {share}, expected a number above 0 and at most 1.")
+    sums = pair_sums(phi, upper, lower)
+    axis, low = rows_of(upper), rows_of(lower)
+    whole = axis.sums(recorded(axis.weights))
+    if share == 1.0:
+        return sums * (1.0 / whole)[low.query]
+    if not phi.increasing:
+        raise ValueError(
+            f"pair_means takes a loss that does not increase, whose worst upper rows are the lowest; got {phi.name}."
+        )
+    highest = Highest(-1.0 * upper, axis.stored_weights, lowest * whole)
+    return PairMeans(phi, upper, lower, lowest=highest)
 
 
 def total_loss(loss: Any, margins: Node, weights: Any = None) -> Node:

@@ -15,6 +15,7 @@ from convexrank.modelling.expressions import (
     Highest,
     LogSumExp,
     Node,
+    PairMeans,
     PairSums,
     Scores,
 )
@@ -173,21 +174,26 @@ def highest_rows(node: Highest, x: Array) -> tuple[Array, Array, Array]:
     return above, tied, node.masses - axis.sums(above)
 
 
+def weights_at(node: PairSums, upper: Array) -> Array:
+    """Return the weights of the upper rows of sums over pairs, or their shares in the means over the lowest."""
+    return highest_shares(node.lowest, -upper) if isinstance(node, PairMeans) else node.weights
+
+
 def _of_pairs(node: PairSums, adjoint: Array | None) -> tuple[Any, Any]:
     """Sums over pairs; both sides come from one pass where the adjoint is known before the scores are."""
-    make, weights = pair_kernel(node), node.weights
+    make, fixed = pair_kernel(node), None if isinstance(node, PairMeans) else node.weights
 
     def up(upper: Array, lower: Array) -> tuple[Array, Any]:
-        kernel = make(upper, lower)
+        kernel, weights = make(upper, lower), weights_at(node, upper) if fixed is None else fixed
         both = None if adjoint is None else getattr(kernel, "both", None)
         if both is None:
             value, slope = kernel.sums(weights, (0, 1), to_lower=True)
-            return value, (kernel, slope, None)
+            return value, (kernel, slope, None, weights)
         value, slope, back = both(weights, adjoint)
-        return value, (kernel, slope, back)
+        return value, (kernel, slope, back, weights)
 
     def down(memory: Any, u: Array) -> tuple[Any, ...]:
-        kernel, slope, back = memory
+        kernel, slope, back, weights = memory
         if back is None or not np.array_equal(u, adjoint):  # type: ignore[arg-type]  # known where there is back
             (back,) = kernel.sums(u, (1,), to_lower=False)
         return -weights * back, u * slope

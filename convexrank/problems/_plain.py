@@ -187,6 +187,16 @@ def shares_by_rank(spectrum: Any, weights: list[float]) -> list[float]:
     return [share / sum(found) for share in found]
 
 
+def shares_of_first(share: float, weights: list[float]) -> list[float]:
+    """Return what rows count in the mean of the first of them, by weight, up to a share of all."""
+    allowed = left = share * sum(weights)
+    found = []
+    for weight in weights:
+        found.append(min(weight, left) / allowed)
+        left -= min(weight, left)
+    return found
+
+
 def queries_of(qid: Any, rows: int) -> list[list[int]]:
     """Return the numbers of the rows of each query, however the queries are given; None is one query."""
     if qid is None:

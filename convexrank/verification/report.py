@@ -18,6 +18,7 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
 from convexrank.core.problem import Problem
 from convexrank.data import check_flag, check_integer, check_positive, shown
+from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.display import html_table
 from convexrank.verification.compare import compare
 from convexrank.verification.comparison import Case, Comparison
@@ -206,6 +207,7 @@ def _badness(item: Comparison) -> float:
     return 0.0
 
 
+@progress_as_verbose
 @as_a_whole
 def verify(
     target: Any = None,
@@ -217,7 +219,7 @@ def verify(
     tol: float = 1e-6,
     prove: bool = False,
     designs: bool = False,
-    progress: Callable[[Comparison], Any] | bool | None = None,
+    verbose: Callable[[Comparison], Any] | bool | None = None,
 ) -> Report:
     """Compare the fast solver with the exact model, or with a slow reference where there is no objective.
 
@@ -245,7 +247,7 @@ def verify(
     designs : bool
         Whether to draw random instances over :mod:`designs <convexrank.features>` of thresholds and products, for
         classes with linear scores. The fast solver never builds their columns; the exact model does.
-    progress : callable or bool, optional
+    verbose : callable or bool, optional
         True shows a progress bar, which also says what is computed; a function is called with each Comparison.
 
     Returns
@@ -271,12 +273,12 @@ def verify(
     check_positive(tol, "tol")
     check_flag(prove, "prove")
     check_flag(designs, "designs")
-    told = progress if callable(progress) else None
-    if told is None and not isinstance(progress, bool | None):
-        raise TypeError(f"progress is {shown(progress)}, expected True, or a function of a Comparison.")
+    told = verbose if callable(verbose) else None
+    if told is None and not isinstance(verbose, bool | None):
+        raise TypeError(f"verbose is {shown(verbose)}, expected True, or a function of a Comparison.")
     comparisons = []
     cases = _instances(target, instances, seed, designs)
-    bar = progress_bar(progress is True, what="comparisons", over=cases)
+    bar = progress_bar(verbose is True, what="comparisons", over=cases)
     for name, number, make in bar:
         start = time.perf_counter()
         case = Case(name, number, make(), solver, reference, tol, lambda doing: bar.set_postfix_str(doing))

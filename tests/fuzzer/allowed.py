@@ -44,6 +44,7 @@ RIGHT = (
     Allowed("a cut-off may be a share only without qid", "other name", r".*precision_at.*", "qid"),
     Allowed("of two arguments that do not fit either may be named", "other name", parameter="threshold|n|length"),
     Allowed("the caller's own", "foreign", parameter="callback|rank|progress|scoring|solver|reference", value="class"),
+    Allowed("the same of the function that is told comparisons", "foreign", r".*\bverify\b.*", "verbose", "class"),
     Allowed("the caller's own, of scores of tuples", "foreign", r".*m_ary_risk.*", "s|loss", "class"),
     Allowed("a file that is not there is named by Python", "foreign", parameter="paths"),
     Allowed("a tolerance out of reach is worked at until a limit", "slow", parameter="tol", value="5e-324"),

@@ -93,7 +93,7 @@ class PartialOrders(RecommendationSets):
             )
             if not at:
                 raise ValueError(
-                    f"node {mine} has nothing in chains and in targets, so nothing to recommend; pass targets for it."
+                    f"node {mine} has nothing in chains and in targets, so no target; pass targets for it."
                 )
             if missing := [j for j in named if j not in at]:
                 raise ValueError(

@@ -132,9 +132,8 @@ class Polytopes(RecommendationSets):
         check_choice(dangling, {"error": "", "uniform": ""}, "dangling")
         if len(graph.dangling) and dangling == "error":
             raise ValueError(
-                f"node {called(graph.names, graph.dangling[0])} has no link out of it ({len(graph.dangling)} such "
-                "nodes), so nothing to recommend; add links for it, or let it recommend all nodes alike: "
-                f'Polytopes.around(graph, {relative:g}, dangling="uniform").'
+                f"node {called(graph.names, graph.dangling[0])} has no outgoing edge ({len(graph.dangling)} such "
+                f'nodes); add edges, or pass dangling="uniform" to Polytopes.around(graph, {relative:g}).'
             )
         _refuse_large(graph.n)
         shares = graph.to_scipy().toarray()

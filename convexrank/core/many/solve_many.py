@@ -20,6 +20,7 @@ from convexrank.core.many.solutions import Solutions
 from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status
 from convexrank.core.solving import class_at
 from convexrank.data import check_flag, check_positive, read_array, shown
+from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.fields import sample_of
 
 __all__ = ["solve_many"]
@@ -35,6 +36,7 @@ _BY_GRAMS = "weighted_newton:points_by_grams"
 _FEW = 4
 
 
+@progress_as_verbose
 @as_a_whole
 def solve_many(
     problem: Any,
@@ -43,7 +45,7 @@ def solve_many(
     device: Any = None,
     tol: float = 1e-8,
     time_limit: float | None = None,
-    progress: bool = False,
+    verbose: bool = False,
     **parameters: Any,
 ) -> Solutions:
     r"""Solve many problems that differ from one in parameters or in weights of rows, each to its own certificate.
@@ -72,7 +74,7 @@ def solve_many(
         The tolerance of each, as in :meth:`convexrank.Problem.solve`.
     time_limit : float, optional
         Seconds for all of them; problems that nothing is left for end with status TIME_LIMIT.
-    progress : bool
+    verbose : bool
         Whether to show a progress bar.
     **parameters : arrays
         Fields of the class, each with one entry per problem: numbers such as ``l2=[1.0, 0.1]`` or ``p=[1, 2]``, and
@@ -107,11 +109,11 @@ def solve_many(
     >>> cr.solve_many(problem, sample_weight=weights)
     Solutions: 50 problems over sample_weight: 50 CONVERGED, gaps up to ... (... s)
     """
-    tol, progress = check_positive(tol, "tol"), check_flag(progress, "progress")
+    tol, verbose = check_positive(tol, "tol"), check_flag(verbose, "verbose")
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit", infinite=True)
     varied = _checked(problem, parameters)
     start, count = time.perf_counter(), len(next(iter(varied.values())))
-    bar = progress_bar(progress, count, f"{type(problem).__name__}, {count} problems")
+    bar = progress_bar(verbose, count, f"{type(problem).__name__}, {count} problems")
     with ending_after(limit), warnings.catch_warnings(), bar:
         warnings.simplefilter("ignore", ConvergenceWarning)
         together = None if solver is not None or device is not None else _weighted(problem, varied)

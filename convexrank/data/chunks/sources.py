@@ -216,7 +216,7 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """Pieces of another source; somebody is told of each."""
+    """A source that calls ``tell`` for each piece of another source."""
 
     source: Source
     tell: Callable[[], None]

@@ -56,6 +56,7 @@ class DaskRows(Design):
     >>> import convexrank as cr
     >>> # rows = cr.data.DaskRows(X.persist(), y)
     >>> # cr.problems.PNormPush(rows, rows.y, p=4, l2=1e-3).solve("lbfgs")
+    >>> # cr.PushRanker().fit(rows, rows.y).predict(rows)
     """
 
     def __init__(self, X: Any, y: Any = None) -> None:

@@ -24,7 +24,7 @@ from convexrank.data.shards.watch import RankError, Watch
 Array = np.ndarray
 T = TypeVar("T")
 
-# What a rank says before its numbers: all is well, out of time, Ctrl-C, an error. All ranks end by the worst.
+# The word of a rank before its numbers: all is well, out of time, Ctrl-C, an error. All ranks end by the worst.
 _WELL, _LATE, _STOPPED, _FAILED = range(4)
 # Words: vectors of more are gathered in blocks, the last one filled up, so that one program serves all lengths. To
 # compile another one takes longer than to gather a block.

@@ -38,7 +38,7 @@ class RankError(RuntimeError):
 
 @dataclass(frozen=True)
 class _State:
-    """What a rank says: how often it has spoken, its step and its size, whether it waits, what it did, its end."""
+    """The heartbeat of a rank: messages sent, step and size, whether it waits, what it did, how it ended."""
 
     spoken: int = 0
     step: int = 0
@@ -149,7 +149,7 @@ class Watch:
     # --- what is heard ----------------------------------------------------------------------------------------------
 
     def verdict(self, since: float, failed: float | None = None, error: str = "") -> str:
-        """Say why waiting at the present step has no end; empty where there is hope.
+        """Return why the collective step cannot complete, or an empty string.
 
         Parameters
         ----------

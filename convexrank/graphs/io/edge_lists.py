@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 import zlib
@@ -60,7 +61,7 @@ class _Form:
     numbered: bool = True
     weighted: bool = False
     plain: bool = False  # two columns, and no line may have more
-    progress: bool = False
+    verbose: bool = False
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Number and text of the lines that hold edges."""
@@ -74,7 +75,7 @@ class _Form:
             yield from self._shown(file)
 
     def _shown(self, lines: Iterable[Any]) -> Any:
-        if not self.progress:
+        if not self.verbose:
             return lines
         with open(self.path, "rb") as file:
             start = file.read(_SAMPLE)
@@ -94,28 +95,33 @@ class _Form:
 
     def edges(self) -> Iterator[tuple[str, str, float]]:
         """Source, target and weight of each line, one by one, with an error that names the line."""
+        least, most = 2 + self.weighted, 2 if self.plain else math.inf
         for number, line in self.lines():
-            fields, where = self.fields(line, number), f"{self.path}, line {number}"
-            if len(fields) < 2 + self.weighted:
-                raise refusal(f"{where} has {len(fields)} column(s), the first edge has more. ", *_HINT)
-            if self.plain and len(fields) > 2:
-                raise refusal(
-                    f"{where} has {len(fields)} columns, the first edge has 2; pass ", Advised("weighted", False),
-                    " to read the first two columns only, or give every edge a weight.",
-                )  # fmt: skip
-            for end in fields[:2]:
-                if self.numbered and not (
-                    _INTEGER.fullmatch(end) and len(end) <= 20 and abs(int(end)) < 2**63
-                ):
-                    raise refusal(f"{where}: {end[:60]!r} is no node number. ", *_HINT)
-            if not all(fields[:2]):
-                raise ValueError(f"{where}: an end of the edge is empty, expected the names of two nodes.")
-            yield fields[0], fields[1], self._weight(fields[2], where) if self.weighted else 1.0
+            fields = self.fields(line, number)
+            if not (least <= len(fields) <= most and fields[0] and fields[1]) or self.numbered:
+                self._refuse_ends(fields, f"{self.path}, line {number}")
+            yield fields[0], fields[1], self._weight(fields[2], number) if self.weighted else 1.0
 
-    def _weight(self, text: str, where: str) -> float:
+    def _refuse_ends(self, fields: list[str], where: str) -> None:
+        """Refuse a line that does not name two nodes."""
+        if len(fields) < 2 + self.weighted:
+            raise refusal(f"{where} has {len(fields)} column(s), the first edge has more. ", *_HINT)
+        if self.plain and len(fields) > 2:
+            raise refusal(
+                f"{where} has {len(fields)} columns, the first edge has 2; pass ", Advised("weighted", False),
+                " to read the first two columns only, or give every edge a weight.",
+            )  # fmt: skip
+        for end in fields[:2]:
+            if self.numbered and not (_INTEGER.fullmatch(end) and len(end) <= 20 and abs(int(end)) < 2**63):
+                raise refusal(f"{where}: {end[:60]!r} is no node number. ", *_HINT)
+        if not all(fields[:2]):
+            raise ValueError(f"{where}: an end of the edge is empty, expected the names of two nodes.")
+
+    def _weight(self, text: str, number: int) -> float:
         try:
             return float(text)
         except ValueError as error:
+            where = f"{self.path}, line {number}"
             raise refusal(f"{where}: the weight is {text[:60]!r}, expected a number. ", *_HINT) from error
 
     def refuse(
@@ -137,7 +143,7 @@ def read_edges(
     skip_rows: int,
     named: bool | None = None,
     n: int | None = None,
-    progress: bool = False,
+    verbose: bool = False,
 ) -> tuple[Array, Array, Array | None, tuple[str, ...] | None]:
     """Read one edge from each line; the arguments are those of :meth:`Graph.read`.
 
@@ -149,7 +155,7 @@ def read_edges(
     other = _OTHER.get(Path(path).name.removesuffix(".gz").rpartition(".")[2].lower())
     if other:
         raise ValueError(f"{path} is no list of edges; read it with {other}.")
-    form = replace(_form(path, delimiter, weighted, skip_rows, named), progress=progress)
+    form = replace(_form(path, delimiter, weighted, skip_rows, named), verbose=verbose)
     if not form.numbered:
         return _read_named(form)
     ends, weight = _read_numbered(form)
@@ -247,13 +253,15 @@ def _read_named(form: _Form) -> tuple[Array, Array, Array | None, tuple[str, ...
     """Read names one by one: as an array of texts, each would take as much room as the longest."""
     number: dict[str, int] = {}
     ends, weights = array("q"), array("d")
+    place = number.setdefault
     for source, target, weight in form.edges():
-        ends.extend(number.setdefault(name, len(number)) for name in (source, target))
+        ends.append(place(source, len(number)))
+        ends.append(place(target, len(number)))
         weights.append(weight)
     names = sorted(number)
-    place = np.empty(len(names), dtype=np.int64)
-    place[[number[name] for name in names]] = np.arange(len(names))
-    both = place[np.array(ends).reshape(-1, 2)]
+    sorted_place = np.empty(len(names), dtype=np.int64)
+    sorted_place[[number[name] for name in names]] = np.arange(len(names))
+    both = sorted_place[np.array(ends).reshape(-1, 2)]
     weight = np.array(weights) if form.weighted else None
     _refuse_values(form, both, weight, None)
     return both[:, 0], both[:, 1], weight, tuple(names)
@@ -280,10 +288,10 @@ def _find_line(form: _Form, error: Exception) -> None:
 def _columns(form: _Form, columns: tuple[int, ...] | None, kind: Any) -> Array:
     # numpy tells by the name whether a file is compressed, and reads files much faster than iterators of lines
     packed = is_packed(form.path)
-    whole = packed == str(form.path).endswith(".gz") and not (packed and form.progress)
+    whole = packed == str(form.path).endswith(".gz") and not (packed and form.verbose)
     lines: Any = (line for _, line in form.lines())
     if whole:
-        lines = form.raw_lines() if form.progress else form.path
+        lines = form.raw_lines() if form.verbose else form.path
     return _parsed(form, lines, columns, kind, 2, form.skip_rows if whole else 0, _comments(form))
 
 

@@ -58,7 +58,7 @@ class ArrayFile:
             self.length += len(values)
 
     def close(self) -> None:
-        """Say in the header how many there are, and see that all of it is on the disk."""
+        """Write the length into the header, flush and fsync."""
         self._file.seek(0)
         self._header()
         self._file.flush()

@@ -21,14 +21,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from convexrank.inference.concentration import generator, share_lower
-from convexrank.inference.finite_sample.betting import BETS, mixed
+from convexrank.inference.finite_sample.betting import BETS
 
 Array = np.ndarray
 
 # Tuples that are visited; the fewest and the most systems.
 _VISITED, _FEWEST, _MOST = 1_000_000, 20, 1000
+# Tuples whose losses are taken at once: of small systems several.
+_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +74,17 @@ class Disjoint:
     def counts(self) -> Array:
         """How many losses are above 0, and below, in each system, shape (N, 2); fractions are decided by a coin."""
         # in an order that is not the caller's
-        samples = [sample[:, np.lexsort(sample)] for sample in self.samples]
+        samples = [sample[:, _order(sample)] for sample in self.samples]
         rng = generator(np.concatenate([sample.ravel() for sample in samples]))
         wanted = min(systems_of(self.size), self.most or _MOST)
-        return np.array([_tossed(self.loss(rows), rng) for rows in self._systems(samples, wanted, rng)])
+        parts = [_tossed(self.loss(rows), self.size, rng) for rows in self._systems(samples, wanted, rng)]
+        return np.concatenate(parts)
 
     def _systems(self, samples: list[Array], wanted: int, rng: np.random.Generator) -> Iterator[list[Array]]:
-        """Draw random orders, and turn the places of a tuple against one another by one row after the other."""
+        """Draw random orders, and turn the places of a tuple against one another by one row after the other.
+
+        The tuples of several systems are returned at once, one system after the other.
+        """
         size, seen = self.size, 0
         while seen < wanted:
             places = [
@@ -85,11 +92,30 @@ class Disjoint:
                 for sample in samples
                 for order in np.array_split(rng.permutation(sample.shape[1]), self.taken)
             ]
-            around = [np.concatenate([place, place[:, :size]], axis=1) for place in places]
-            for turn in range(min(size, wanted - seen)):
-                starts = (turn * k % place.shape[1] for k, place in enumerate(places))
-                yield [both[:, start : start + size] for both, start in zip(around, starts, strict=True)]
-                seen += 1
+            windows = [
+                sliding_window_view(np.concatenate([place, place[:, : size - 1]], axis=1), size, axis=1)
+                for place in places
+            ]
+            turns, step = min(size, wanted - seen), max(_AT_ONCE // size, 1)
+            for first in range(0, turns, step):
+                turn = np.arange(first, min(first + step, turns))
+                yield [
+                    window[:, turn * k % window.shape[1]].reshape(len(window), -1)
+                    for k, window in enumerate(windows)
+                ]
+            seen += turns
+
+
+def _order(sample: Array) -> Array:
+    """Return an order of the rows that depends on what is known of them alone."""
+    if np.issubdtype(sample.dtype, np.integer):
+        lows, ranges = sample.min(axis=1), [int(row.max()) - int(row.min()) + 1 for row in sample]
+        if math.prod(ranges) < 2**63:  # one number for each row is sorted in a fraction of the time
+            key = np.zeros(sample.shape[1], dtype=np.int64)
+            for row, low, size in zip(sample[::-1], lows[::-1], ranges[::-1], strict=True):
+                key = key * size + (row - low)
+            return np.argsort(key)
+    return np.lexsort(sample)
 
 
 def systems_of(size: int) -> int:
@@ -97,12 +123,15 @@ def systems_of(size: int) -> int:
     return min(max(_VISITED // size, _FEWEST), _MOST)
 
 
-def _tossed(losses: Array, rng: np.random.Generator) -> tuple[int, int]:
-    """Return how many losses are above 0 and below, after a coin for each that is no whole number."""
+def _tossed(losses: Array, size: int, rng: np.random.Generator) -> Array:
+    """Return how many losses of each system are above 0 and below, after a coin for each that is no whole number."""
     chance = np.abs(losses)
     if ((chance > 0.0) & (chance < 1.0)).any():
         losses = losses * (rng.random(len(losses)) < chance)
-    return int(np.count_nonzero(losses > 0.0)), int(np.count_nonzero(losses < 0.0))
+    systems = losses.reshape(-1, size)
+    return np.stack(
+        [np.count_nonzero(systems > 0.0, axis=1), np.count_nonzero(systems < 0.0, axis=1)], axis=1
+    )
 
 
 def share_bounds(tuples: Disjoint, alpha: float) -> tuple[float, float]:
@@ -114,23 +143,45 @@ def share_bounds(tuples: Disjoint, alpha: float) -> tuple[float, float]:
 
 def difference_bounds(tuples: Disjoint, alpha: float) -> tuple[float, float, float]:
     """Return bounds of the expected loss in [−1, 1], and the p-value of 0, which is outside if that is below alpha."""
-    above, below = tuples.counts.T
-    ends = [_lower(*sides, tuples.size, math.log(2.0 / alpha)) for sides in ((above, below), (below, above))]
-    most = max(_capital(*sides, tuples.size, 0.0) for sides in ((above, below), (below, above)))
+    counts, often = np.unique(tuples.counts, axis=0, return_counts=True)
+    (above, below), shares = counts.T, np.log(often / often.sum())
+    sides = [_Capital(*both, tuples.size, shares) for both in ((above, below), (below, above))]
+    ends = [side.lower(math.log(2.0 / alpha)) for side in sides]
+    most = max(side.at(0.0) for side in sides)
     return ends[0], -ends[1], min(1.0, 2.0 * math.exp(-most))
 
 
-def _capital(above: Array, below: Array, size: int, mean: float) -> float:
-    """Return the logarithm of the capital against an expected loss of at most so much, a mean over bets and systems."""
-    middle = 0.5 * (1.0 + mean)  # of losses that are moved to [0, 1]
-    gains = [np.log1p(BETS * (value / middle - 1.0))[:, None] for value in (1.0, 0.5, 0.0)]
-    logarithms = gains[0] * above + gains[1] * (size - above - below) + gains[2] * below
-    return float(np.logaddexp.reduce(mixed(logarithms))) - math.log(len(above))
+@dataclass(frozen=True, eq=False)
+class _Capital:
+    """The capital against an expected loss of at most so much: a mean over bets and systems.
 
+    Parameters
+    ----------
+    above, below : ndarray, shape (N,)
+        Numbers of losses above 0 and below.
+    size : int
+        Losses of a system.
+    shares : ndarray, shape (N,)
+        Logarithms of the shares of the systems that have these numbers.
+    """
 
-def _lower(above: Array, below: Array, size: int, target: float) -> float:
-    """Return the largest mean against which the capital reaches the target; it falls in the mean."""
-    low, high = -1.0, float((above - below).mean()) / size
-    while low < (middle := 0.5 * (low + high)) < high:
-        low, high = (middle, high) if _capital(above, below, size, middle) >= target else (low, middle)
-    return low
+    above: Array
+    below: Array
+    size: int
+    shares: Array
+
+    def at(self, mean: float) -> float:
+        """Return the logarithm of the capital against a mean."""
+        middle = 0.5 * (1.0 + mean)  # of losses that are moved to [0, 1]
+        gains = [np.log1p(BETS * (value / middle - 1.0))[:, None] for value in (1.0, 0.5, 0.0)]
+        none = self.size - self.above - self.below
+        logarithms = gains[0] * self.above + gains[1] * none + gains[2] * self.below + self.shares
+        most = float(logarithms.max())
+        return most + math.log(float(np.exp(logarithms - most).sum()) / len(BETS))
+
+    def lower(self, target: float) -> float:
+        """Return the largest mean against which the capital reaches the target; it falls in the mean."""
+        low, high = -1.0, float((self.above - self.below) @ np.exp(self.shares)) / self.size
+        while low < (middle := 0.5 * (low + high)) < high:
+            low, high = (middle, high) if self.at(middle) >= target else (low, middle)
+        return low

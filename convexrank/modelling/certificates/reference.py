@@ -29,9 +29,10 @@ from convexrank.modelling.expressions import (
     LogSumExp,
     Maximum,
     Node,
+    PairMeans,
     PairSums,
 )
-from convexrank.modelling.functions import Function
+from convexrank.modelling.functions import Function, exp
 from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
@@ -156,9 +157,10 @@ def _bound(node: Node) -> tuple[Up, Down]:
             return _of_threshold(node)
         case Elementwise():
             return _of_function(node)
+        case PairMeans():
+            return _of_means(node)
         case PairSums():
-            many = node.pair_count >= SORTED and has_plain_sums(node)
-            return _of_sorted_pairs(node) if many else _of_pairs(node)
+            return _of_sums(node, node.weights)
         case _:
             raise TypeError(f"{type(node).__name__} has no step.")
 
@@ -361,17 +363,39 @@ def _of_threshold(node: Threshold) -> tuple[Up, Down]:
     return up, down
 
 
-def _of_sorted_pairs(node: PairSums) -> tuple[Up, Down]:
-    """Sums over pairs by a sort, or by quotients; slopes are those of φ, where φ* is x φ′(x) − φ(x)."""
-    weights, coefficients = node.weights, node.function.coefficients
+def _of_sums(node: PairSums, weights: Array | None) -> tuple[Up, Down]:
+    few = node.pair_count < SORTED and (node.function is not exp or node.grades is not None)
+    many = not few and has_plain_sums(node)
+    return (_of_sorted_pairs if many else _of_pairs)(node, weights)
+
+
+def _of_means(node: PairMeans) -> tuple[Up, Down]:
+    """Means over the lowest upper rows: sums with their shares, which are multipliers."""
+    (highest, check), (sums, pulls) = _of_highest(node.lowest), _of_sums(node, None)
 
     def up(upper: Array, lower: Array) -> tuple[Array, Any]:
-        sums = PlainPairs(node, upper, lower)
-        value, slope = sums.sums(weights, (0, 1), to_lower=True)
-        return value, (sums, value, slope)
+        shares = highest(-upper)[1]
+        value, memory = sums(upper, lower, shares)
+        return value, (shares, memory)
 
     def down(memory: Any, u: Array) -> Parts:
-        sums, value, ahead = memory
+        parts, cost, outside = pulls(memory[1], u)
+        return parts, cost, outside + check(memory[0], np.ones(node.axis.count))[2]
+
+    return up, down
+
+
+def _of_sorted_pairs(node: PairSums, fixed: Array | None) -> tuple[Up, Down]:
+    """Sums over pairs by a sort, or by quotients; slopes are those of φ, where φ* is x φ′(x) − φ(x)."""
+    coefficients = node.function.coefficients
+
+    def up(upper: Array, lower: Array, weights: Any = fixed) -> tuple[Array, Any]:
+        sums = PlainPairs(node, upper, lower)
+        value, slope = sums.sums(weights, (0, 1), to_lower=True)
+        return value, (sums, value, slope, weights)
+
+    def down(memory: Any, u: Array) -> Parts:
+        sums, value, ahead, weights = memory
         (back,) = sums.sums(u, (1,), to_lower=False)
         if coefficients is None:
             cost = float(u @ (sums.lower * ahead - value)) - float((weights * back) @ sums.upper)
@@ -382,20 +406,21 @@ def _of_sorted_pairs(node: PairSums) -> tuple[Up, Down]:
     return up, down
 
 
-def _of_pairs(node: PairSums) -> tuple[Up, Down]:
-    function, weights = node.function, node.weights
+def _of_pairs(node: PairSums, fixed: Array | None) -> tuple[Up, Down]:
+    function = node.function
     lengths = len(node.upper_axis.rows), len(node.axis.rows)
 
-    def up(upper: Array, lower: Array) -> tuple[Array, Any]:
+    def up(upper: Array, lower: Array, weights: Any = fixed) -> tuple[Array, Any]:
         found = np.zeros(lengths[1])
         for block in blocks(node):
             block.to_lower(function.read(_PLAIN, block.apart(upper, lower)), weights, found)
-        return found, (upper, lower)
+        return found, (upper, lower, weights)
 
     def down(memory: Any, u: Array) -> Parts:
         back, (ahead, costs), outside = np.zeros(lengths[0]), np.zeros((2, lengths[1])), 0.0
+        *scores, weights = memory
         for block in blocks(node):
-            slopes = function.slopes(block.apart(*memory))[1]
+            slopes = function.slopes(block.apart(*scores))[1]
             cost, off = _cost(function, slopes)
             block.to_upper(slopes, u, back)
             block.to_lower(slopes, weights, ahead)

@@ -162,7 +162,7 @@ def _push(node: Node, memory: Any, dx: list[Any]) -> Any:
         case Elementwise():
             return memory * dx[0]
         case PairSums():
-            kernel, slope, _ = memory
+            kernel, slope, *_ = memory
             (moved,) = kernel.sums(node.weights * dx[0], (1,), to_lower=True)
             return dx[1] * slope - moved
         case CumulativeLogSumExp():

@@ -1,8 +1,8 @@
 r"""Sums over pairs, the one operation :math:`\sum w\,\varphi^{(j)}(x_k - x_i)` over the partners, to either side.
 
 The kernel follows from φ, the sizes and the number of grades: a sort where φ is a polynomial in :math:`(1+x)_+`,
-running sums for the exponential, quotients for the logistic function, else all pairs in blocks of rows, so that memory
-stays bounded.
+running sums or products for the exponential, quotients for the logistic function, else all pairs in blocks of rows, so
+that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def pair_kernel(node: PairSums) -> Callable[[Array, Array], PairKernel]:
         return lambda upper, lower: WindowedPairs(node, sides, upper, lower)
     if function.coefficients is not None and len(function.coefficients) <= 3:  # squares at most
         return _sorted(node)
+    if function is functions.exp and node.grades is None:
+        return lambda upper, lower: FactoredPairs(node, upper, lower)
     if is_running(node):
         layout = layout_of(node)
         return lambda upper, lower: RunningSums(layout, upper, lower)
@@ -188,7 +190,7 @@ class WindowedPairs(SortedPairs):
 
     def parts(self, weights: Array, *, to_lower: bool) -> dict[str, Array]:
         """Return sums over the partners of φ, its derivatives, their derivatives in the width, and of the hinge."""
-        if to_lower and weights is self.node.weights and self._of_lower:
+        if to_lower and weights is self.node.upper_axis.stored_weights and self._of_lower:
             return self._of_lower
         upper, n = self.points[0], len(self.points[1 if to_lower else 0])
         far, near = np.zeros((3, n)), np.zeros((3, n))
@@ -212,7 +214,7 @@ class WindowedPairs(SortedPairs):
             "moved slope": -c * (near[1] / w / w),
             "hinge": c * (far[1] + w * far[0] + near[1]),
         }
-        if to_lower and weights is self.node.weights:
+        if to_lower and weights is self.node.upper_axis.stored_weights:
             self._of_lower = found
         return found
 
@@ -238,6 +240,28 @@ class WindowedPairs(SortedPairs):
                 self.points[0], *ups, self.starts, self.points[1], *lows, every, seen, upper, lower
             )
         return seen
+
+
+class FactoredPairs:
+    """The exponential of all pairs of a query, a product of sums of both sides."""
+
+    takes_columns = False
+
+    def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
+        # the largest factor of either side of a query is 1
+        self.sides = (node.upper_axis, -upper), (node.axis, lower)
+        self.tops = [axis.highest(x) for axis, x in self.sides]
+        self.factors = [
+            np.exp(x - axis.spread(top)) for (axis, x), top in zip(self.sides, self.tops, strict=True)
+        ]
+
+    def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
+        """Return Σ w φ⁽ʲ⁾ over the partners, the same for all j."""
+        here, there = (0, 1) if to_lower else (1, 0)
+        axis, x = self.sides[there]
+        whole = self.sides[here][0].sums(weights * self.factors[here])
+        found = np.exp(x + axis.spread(self.tops[here])) * axis.spread(whole)
+        return [found for _ in derivatives]
 
 
 class BlockedPairs:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -108,7 +109,7 @@ def has_plain_sums(node: PairSums) -> bool:
         return len(coefficients) <= 3
     if node.function.multiple_of is functions.softplus:
         return True
-    return node.function is functions.exp and node.grades is not None
+    return node.function is functions.exp
 
 
 class PlainPairs:
@@ -121,6 +122,7 @@ class PlainPairs:
         self._last: dict[bool, tuple[Array, Array]] = {}
         self._is_sorted = coefficients is not None and len(coefficients) <= 3
         self._is_running = function is functions.exp and node.grades is not None
+        self._is_product = function is functions.exp and node.grades is None
         highest, lowest = max(upper.max(), lower.max()), min(upper.min(), lower.min())
         self._is_logistic = function.multiple_of is functions.softplus and highest - lowest <= _SPREAD
 
@@ -134,6 +136,9 @@ class PlainPairs:
             slopes = [m * c for m, c in enumerate(coefficients)][1:]
             lines = np.asarray(coefficients) @ powers, np.asarray(slopes) @ powers[: len(slopes)]
             return [lines[j] for j in derivatives]
+        if self._is_product:
+            found = self._product(weights, to_lower)
+            return [found for _ in derivatives]
         if self._is_running:
             found = self._running(weights, to_lower)
             return [found for _ in derivatives]
@@ -158,6 +163,19 @@ class PlainPairs:
             degree = len(self.node.function.coefficients or ()) - 1
             last = self._last[to_lower] = weights, self._distances.sums(weights, degree, to_lower)
         return last[1]
+
+    def _product(self, weights: Array, to_lower: bool) -> Array:
+        """The exponential of all pairs of a query: of equal rows the same number."""
+        mine, partners = (self.lower, -self.upper) if to_lower else (-self.upper, self.lower)
+        axes = (self.node.axis.starts, self.node.upper_axis.starts)[:: 1 if to_lower else -1]
+        found = np.zeros(len(mine))
+        with np.errstate(divide="ignore", over="ignore"):
+            for (start, end), (first, last) in zip(*map(pairwise, axes), strict=True):
+                logs = np.log(weights[first:last]) + partners[first:last]
+                if (top := logs.max()) > -np.inf:
+                    whole = top + np.log(np.exp(logs - top).sum())
+                    found[start:end] = np.exp(mine[start:end] + whole)
+        return found
 
     def _running(self, weights: Array, to_lower: bool) -> Array:
         """The exponential: by running sums of logarithms, query by query."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexrank.modelling.expressions import Elementwise, Highest, Node, PairSums, Scores, affine
+from convexrank.modelling.expressions import Elementwise, Highest, Node, PairMeans, PairSums, Scores, affine
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows
 
@@ -72,6 +72,8 @@ def _kinks_at_zero(program: Program) -> list[Node]:
                 tied = highest_rows(node, x[0])[1]
                 if (node.over.sums(1.0 * (tied > 0.0)) > 1.0).any():
                     found.append(node)
+            case PairMeans():
+                found.append(node)
             case Elementwise() | PairSums() if not node.function.smooth:
                 kink = node.function.kink
                 # differences of all pairs are those of the extremes at least

@@ -20,7 +20,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.modelling import conjugate
 from convexrank.modelling.curvature.products import State, gradient_moved
-from convexrank.modelling.expressions import Elementwise, Highest, Maximum, Node, PairSums
+from convexrank.modelling.expressions import Elementwise, Highest, Maximum, Node, PairMeans, PairSums
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.highest import partial_shares, squares_of
 from convexrank.modelling.kernels.pairs import WindowedPairs
@@ -44,6 +44,8 @@ _STEP = 1e-4
 
 def can_be_smooth(program: Program) -> bool:
     """Whether there are kinks, each in an atom with a smooth one below it, and a conjugate that proves bounds."""
+    if any(isinstance(node, PairMeans) for node in program.nodes):
+        return False  # each lower row would have shares of its own
     functions = [node.function for node in program.nodes if isinstance(node, Elementwise | PairSums)]
     known = all(function.smooth or function.smoothed is not None for function in functions)
     return not program.smooth and known and conjugate.has_conjugate(program)

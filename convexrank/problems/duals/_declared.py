@@ -11,7 +11,16 @@ from convexrank.backend.cached import cached_property
 from convexrank.modelling.balls import Balls, as_objects, in_balls
 from convexrank.modelling.conjugate import conjugate, feasible, multipliers, resting, sizes
 from convexrank.modelling.cvxpy_reading import Cvxpy
-from convexrank.modelling.expressions import Affine, Axis, Dot, Highest, LogSumExp, PairSums, Scores
+from convexrank.modelling.expressions import (
+    Affine,
+    Axis,
+    Dot,
+    Highest,
+    LogSumExp,
+    PairMeans,
+    PairSums,
+    Scores,
+)
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold
@@ -82,6 +91,9 @@ class DeclaredConjugate:
                 continue
             if isinstance(node, LogSumExp | Highest):  # shares of each query add up to its own multiplier
                 sums.append(_spread(node.over).T @ own[k] - here[0])
+            if isinstance(node, PairMeans):  # weights of pairs, those of each lower row
+                pairs = node.pair_count
+                sums.append(_scatter(node.pairs[1], len(node.axis.rows)) @ own[k][pairs:] - here[0])
             if isinstance(node, Threshold):
                 sums.append(_spread(node.over).T @ own[k][: len(node.shares)] - here[0])
             if isinstance(node, CumulativeLogSumExp):
@@ -187,6 +199,7 @@ def _pulls(node: Any, here: _Map, own: Any) -> list[_Map]:
     """The multipliers of the arguments of a node."""
     if isinstance(node, PairSums):
         up, low = node.pairs
+        own = own[: len(up)]
         nothing = np.zeros(len(node.upper_axis.rows)), np.zeros(len(node.axis.rows))
         upper, lower = _scatter(up, len(nothing[0])), _scatter(low, len(nothing[1]))
         return [(-(upper @ own), nothing[0]), (lower @ own, nothing[1])]

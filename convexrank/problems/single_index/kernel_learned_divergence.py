@@ -244,7 +244,7 @@ class KernelLearnedDivergence(Problem):
         return np.asarray(rows @ self.check_point(x))
 
     def predict(self, rows: Any, x: Any) -> Array:
-        """Return the learned link at :meth:`scores_at`; :func:`convexrank.links.fit_link` has more to say."""
+        """Return the learned link at :meth:`scores_at`; :func:`convexrank.links.fit_link` has its intervals, too."""
         return fit_link(self.linear, self.coordinates(x))(self.scores_at(rows, x))
 
     def definition(self, x: Array) -> float:

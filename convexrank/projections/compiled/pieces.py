@@ -119,7 +119,7 @@ def _fetch(
 def _stop(
     need: float, least: float, most: float, own: float, slope: float
 ) -> tuple[float, float, float, bool]:
-    """Where in a piece a walk ends: what it passes and leaves, what the rise is too large by, whether it is held.
+    """End a walk in a piece; return what it passes and leaves, the excess of the rise, and whether it is held.
 
     A jump holds the walk, and so does a bound on its distance that keeps it from its zero.
     """

@@ -289,13 +289,13 @@ def _residual(
 
 
 def _curved(curvature: SampledCurvature, slope: float) -> float:
-    """What a gradient of that length leaves to gain; infinity where the curvature does not tell."""
+    """Bound value − optimum from the length of the gradient; infinity without a bound of the curvature."""
     strength = strength_near(0.0, _SHARE * curvature.least, curvature.fall, slope)
     return slope**2 / (2.0 * strength) if strength > 0.0 else math.inf
 
 
 def _start(sample: Sample, x0: Array) -> Array:
-    """Where the objective of a sample is about least; the start where it has no such point."""
+    """Return about the minimiser of a sample's objective; the start where it has none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = sample.solve(tol=_ROUGH, time_limit=max(time_left(), 1e-3))

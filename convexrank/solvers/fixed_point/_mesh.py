@@ -163,7 +163,7 @@ class OnMesh:
 
     @property
     def is_small(self) -> bool:
-        """Whether programs for so few nodes are compiled in haste."""
+        """Whether programs for so few nodes are compiled without optimisation."""
         return self.size <= SMALL
 
     def by_node(self, places: Array) -> Array:

@@ -319,7 +319,7 @@ _UNTRIED = _Second(None)
 
 @dataclass(frozen=True)
 class _Dual:
-    """Where Newton's steps in the dual are, if they lead anywhere."""
+    """State of Newton's method in the dual; None after it failed."""
 
     point: DualIterate | None
 

@@ -14,6 +14,7 @@ from convexrank.modelling.expressions import (
     Highest,
     LogSumExp,
     Node,
+    PairMeans,
     PairSums,
     Reduction,
     Scores,
@@ -44,6 +45,8 @@ def _entry(node: Node, scores: list[float], k: int) -> float:
             return found
         case Elementwise():
             return node.function.plain(_entry(node.x, scores, k))
+        case PairMeans():
+            return _pair_mean(node, scores, k)
         case PairSums():
             return _pair_sum(node, scores, k)
         case CumulativeLogSumExp():
@@ -103,6 +106,18 @@ def _mean_of_highest(node: Highest, scores: list[float], k: int) -> float:
     for entry, weight in falling:
         part = min(weight, left)
         found, left = found + part * entry, left - part
+    return found / most
+
+
+def _pair_mean(node: PairMeans, scores: list[float], k: int) -> float:
+    up, here = node.upper_axis, _entry(node.lower, scores, k)
+    rows = _rows(up.query, node.axis.query[k])
+    costs = [(node.function.plain(here - _entry(node.upper, scores, i)), float(up.weights[i])) for i in rows]
+    most = left = float(node.lowest.asked[node.axis.query[k]])
+    found = 0.0
+    for cost, weight in sorted(costs, reverse=True):
+        part = min(weight, left)
+        found, left = found + part * cost, left - part
     return found / most
 
 
