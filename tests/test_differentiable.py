@@ -227,7 +227,7 @@ def test_a_held_out_loss_is_minimised_by_its_slope():
         for a, b in parts
     ]
     with jax.enable_x64(True):
-        losses = [(weights_of, held.jax_objective()) for weights_of, held in folds]
+        losses = [(weights_of, jax.jit(held.jax_objective())) for weights_of, held in folds]
 
         def loss(log_l2):
             return sum(held(weights_of(l2=jnp.exp(log_l2))) for weights_of, held in losses) / 3.0
