@@ -292,6 +292,20 @@ def test_a_lower_bound_is_not_above_the_exact_value(name, offset):
         assert certificate.lower_bound <= proof.value
 
 
+@pytest.mark.parametrize("name", ["PNormPush", "BottomPush", "TopBottomPush"])
+@pytest.mark.parametrize("p", [1e-6, 1e-9])
+def test_a_lower_bound_of_a_tiny_power_is_not_above_the_exact_value(name, p):
+    """The logarithm of a number next to 1 is divided by p, with its rounding."""
+    pytest.importorskip("flint", reason="the exact value comes from ball arithmetic")
+    for seed in range(4):
+        X, y = np.random.default_rng(seed).normal(size=(12, 2)), np.arange(12) % 2
+        problem = getattr(cr.problems, name)(X, y, p, l2=0.1)
+        w = np.random.default_rng(seed).normal(size=2)
+        assert problem.certificate(w).lower_bound <= problem.prove(w).value
+        solution = problem.solve(max_iter=30)
+        assert solution.certificate.lower_bound <= problem.prove(solution).value
+
+
 def ring_with_chords(n):
     """A weighted graph in which every node is reached and links on."""
     rng, nodes = np.random.default_rng(3), np.arange(n)

@@ -13,7 +13,7 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
-from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights
+from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights, read_array
 from convexrank.estimators._conformal import checksum
 from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._objectives import check_formulation, feasible_rates, given_to, push_on_means
@@ -360,7 +360,7 @@ def check_one_query(qid: Any, length: int) -> None:
     """Refuse several queries: a push has one list."""
     if qid is None:
         return
-    queries = np.asarray(qid)
+    queries = read_array(qid, "qid")
     if queries.shape != (length,):
         raise ValueError(f"qid has shape {queries.shape}, expected ({length},), one query for each row.")
     count = len(np.unique(queries))

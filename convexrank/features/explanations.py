@@ -122,7 +122,7 @@ def one_row(X: Any) -> Any:
 def values_of(row: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return the values of a table of one row by name."""
     if hasattr(row, "columns"):
-        return {str(name): np.asarray(row[name])[0] for name in row.columns}
+        return {name: np.asarray(row.iloc[:, j])[0] for j, name in enumerate(names)}
     values = (row.toarray() if sparse.issparse(row) else np.asarray(row))[0]
     return dict(zip(names, values.astype(np.float64) if values.dtype == object else values, strict=True))
 

@@ -33,6 +33,8 @@ Level = tuple[LogSumExpTerm, float, Array]
 _OUTSIDE = 1e-12
 # Logarithms of weights up to this size are in what bounds the rounding of a tangent already.
 _MODERATE = 64.0
+# Larger factors magnify the rounding of a logarithm: 1/p of a small power p.
+_FACTOR = 16.0
 _TINY = float(np.finfo(np.float64).tiny)
 # The longest row is expected to be so many times longer than the longest of a few.
 _SOME, _LONGER = 50, 1.5
@@ -55,8 +57,10 @@ class LogSumExps:
         factors = np.array([term.outer_coefficient for term in terms])
         #: Of each term c·t and c·t²: what its gradient and its covariance are multiplied by.
         self.rates = factors * powers, factors * powers * powers
-        #: Whether the constants beside the scores are so small that they need no bound on rounding of their own.
-        self.is_moderate = all(term.largest_log <= _MODERATE for term in terms)
+        #: Whether constants beside the scores, and factors of logarithms, need no bound on rounding of their own.
+        self.is_moderate = bool(
+            np.abs(factors).max() <= _FACTOR and all(term.largest_log <= _MODERATE for term in terms)
+        )
         self._last: tuple[Array, Minorant] | None = None
 
     @cached_property

@@ -41,6 +41,8 @@ RIGHT = (
     Allowed("a solve that is stopped at once proves nothing", "infinite", parameter="max_iter|time_limit"),
     Allowed("outside the polytope there is no value", "infinite", r".*PolytopeEntropy.*", "vertices"),
     Allowed("a link without a modulus has intervals without ends", "infinite", r".*\bLink.*"),
+    Allowed("before there is a pair there is no estimate, as documented", "nan", r".*monitor.*", "when"),
+    Allowed("1 of another type than an integer is a share", "changed", r".*_at.*", "k", r"~(exact|in extended).*"),
     Allowed("a cut-off may be a share only without qid", "other name", r".*precision_at.*", "qid"),
     Allowed("of two arguments that do not fit either may be named", "other name", parameter="threshold|n|length"),
     Allowed("the caller's own", "foreign", parameter="callback|rank|progress|scoring|solver|reference", value="class"),
