@@ -60,7 +60,7 @@ class Held:
 _STORED = Held()
 
 
-def rows_of(X: Any) -> Held:
+def held_as(X: Any) -> Held:
     """Return what holds features: a design, pieces of rows, or what all matrices are."""
     return X if isinstance(X, Held) else _STORED
 

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property, preset
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.jax_start import with_x64
 from convexrank.core.solving import resolve
 from convexrank.data import check_positive, shown
@@ -109,7 +109,7 @@ class SolutionMap:
         check_positive(self.tol, "tol")
         resolve(problem, self.solver)
         name = type(problem).__name__
-        if not rows_of(problem.X).built:
+        if not held_as(problem.X).built:
             raise ValueError(f"X is {shown(problem.X)}, expected an array or a sparse array in memory.")
         if not problem.convex or problem.penalty.ball is not None:
             raise ValueError(

@@ -14,7 +14,7 @@ import numpy as np
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import LastValue, cached_property, hand_over, preset
-from convexrank.backend.design import Held, rows_of
+from convexrank.backend.design import Held, held_as
 from convexrank.backend.gram import (
     entries,
     row_lengths,
@@ -196,7 +196,7 @@ class LinearScores(Problem):
 
     @cached_property
     def _held(self) -> Held:
-        return rows_of(self.X)
+        return held_as(self.X)
 
     @property
     def rows(self) -> int:
