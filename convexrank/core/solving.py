@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import warnings
@@ -360,8 +361,9 @@ def solve(
     remark = problem.remark(solution.x)
     if remark:
         solution = replace(solution, message=f"{solution.message}; {remark}")
-    said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds
-    LOGGER.info("%s with %s: %s after %d steps, %.3g s: %s", *said, solution.message)
+    if LOGGER.isEnabledFor(logging.INFO):
+        said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds
+        LOGGER.info("%s with %s: %s after %d steps, %.3g s: %s", *said, solution.message)
     if remark or solution.status is not Status.CONVERGED:
         warnings.warn(
             f"{solution.problem} with {solution.solver}: {solution.status.name}: {solution.message}",

@@ -21,6 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property, preset
+from convexrank.backend.design import rows_of
 from convexrank.backend.jax_start import with_x64
 from convexrank.core.solving import resolve
 from convexrank.data import check_positive, shown
@@ -108,7 +109,7 @@ class SolutionMap:
         check_positive(self.tol, "tol")
         resolve(problem, self.solver)
         name = type(problem).__name__
-        if not isinstance(problem.X, np.ndarray) and not sparse.issparse(problem.X):
+        if not rows_of(problem.X).built:
             raise ValueError(f"X is {shown(problem.X)}, expected an array or a sparse array in memory.")
         if not problem.convex or problem.penalty.ball is not None:
             raise ValueError(

@@ -15,8 +15,8 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import row_lengths, squares_times
-from convexrank.core.certificates import LinearRisk, certificate_radius, certify
-from convexrank.core.minorants import EPS, Minorant, rounding
+from convexrank.core.certificates import certificate_radius, certify
+from convexrank.core.minorants import EPS, LinearRisk, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.problems._columns_in_units import PenaltyInUnits
 from convexrank.regularizers import Penalty
