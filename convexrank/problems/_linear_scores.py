@@ -625,6 +625,9 @@ class LinearScores(Problem):
         if problem._near is None or found.gap <= enough:
             return found
         near = problem._near.certificate(w, given)
+        if near.gap > enough and given is not None and not self.differentiable:
+            # rounding decides on which side of a kink a point of the solver lies; here others are looked for
+            near = problem._near.certificate(w, None)
         return near if near.gap <= enough else found
 
     @cached_property
