@@ -221,7 +221,7 @@ def test_the_p_value_of_two_intervals_is_below_alpha_where_none_is_outside():
         outside = 0.0 not in found.interval
         assert outside == (found.p_value <= 0.05)
         again = inference.compare(
-            y, good, other, "precision_at", k=200, method="exact", level=1 - found.p_value / 4
+            y, good, other, "precision_at", k=200, method="exact", level=1 - found.p_value / 8
         )
         assert 0.0 in again.interval or found.p_value < 1e-5
         seen.add(outside)

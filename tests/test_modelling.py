@@ -17,7 +17,6 @@ from convexrank.modelling import (
     functions,
     jax_reading,
     language,
-    loops,
     recession,
     steps,
 )
@@ -30,6 +29,7 @@ from convexrank.modelling.kernels import highest, pairs
 from convexrank.modelling.kernels.logistic import LogisticPairs
 from convexrank.modelling.levels import cumulative, thresholds
 from convexrank.modelling.smoothing import below, programs
+from tests import expression_loops as loops
 from tests.expression_readings import (
     compare_all,
     compare_balls,

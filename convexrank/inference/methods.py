@@ -16,8 +16,8 @@ from convexrank.inference.rows import Guide, Rows
 
 # Shares that differ by less are equal, but for rounding.
 _ROUNDING = 1e-12
-# Below it no p-value is computed from two intervals.
-_LEAST_P = 1e-6
+# P-values from two intervals are alpha times powers of this number, down to so many.
+_STEP, _STEPS = 8.0, 6
 
 
 class Measure(Protocol):
@@ -110,18 +110,20 @@ def _apart(measure: Measure, first: Any, second: Any, alpha: float) -> tuple[flo
         (low, high), (least, most) = (measure.exact(one, error / 2.0) for one in (first, second))
         return max(low - most, -1.0), min(high - least, 1.0)
 
-    def apart(error: float) -> bool:
-        low, high = ends(error)
+    def apart(low: float, high: float) -> bool:
         return low > 0.0 or high < 0.0
 
-    p_value = alpha
-    if apart(alpha):
-        while p_value > _LEAST_P and apart(p_value / 4.0):
-            p_value /= 4.0
-    else:
-        while p_value < 1.0 and not apart(p_value):
-            p_value = min(2.0 * p_value, 1.0)
-    return *ends(alpha), p_value
+    found, p_value = ends(alpha), alpha
+    if apart(*found):
+        least = alpha / _STEP**_STEPS
+        if apart(*ends(least)):  # of many rows at once
+            return *found, least
+        while apart(*ends(p_value / _STEP)):
+            p_value /= _STEP
+        return *found, p_value
+    while (p_value := min(_STEP * p_value, 1.0)) < 1.0 and not apart(*ends(p_value)):
+        pass
+    return *found, p_value
 
 
 @dataclass(frozen=True)
