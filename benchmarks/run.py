@@ -15,6 +15,7 @@ from pathlib import Path
 from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
+from certified import certified
 from extremes import extremes
 from gpu import gpu
 from graphs import graphs
@@ -23,6 +24,7 @@ from instances import data_name
 from interval_coverage import coverage
 from kinks import kinks
 from learned_divergence import learned_divergence
+from limits import limits
 from many_ranks import many_ranks
 from measure import JobFailed
 from norms import norms
@@ -65,11 +67,13 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "projections": projections,
     "learned": learned_divergence,
     "graphs": graphs,
+    "certified": certified,
     "norms": norms,
     "many_ranks": many_ranks,
     "retargeting": retargeting,
     "extremes": extremes,
     "bounds": bounds,
+    "limits": limits,
     "startup": startup,
     "coverage": coverage,
     "promises": promises,

@@ -53,7 +53,7 @@ def _path_table(found: dict[str, float], targets: list[Target]) -> Table:
 
 def measured(repeats: int) -> dict[str, Any]:
     """Time single strengths and a path; the data are made once."""
-    X, y = _docstrings()
+    X, y = docstrings()
     return {
         "shape": f"{X.shape[0]} × {X.shape[1]}, {X.nnz} entries",
         "solves": [_solve(X, y, p, l2, repeats) for l2 in _L2 for p in _WANTED],
@@ -121,7 +121,7 @@ def _path(X: Any, y: Any) -> dict[str, Any]:
     }
 
 
-def _docstrings() -> tuple[Any, Any]:
+def docstrings() -> tuple[Any, Any]:
     """Return tf-idf rows, one for each docstring of more than 80 characters, and whether each is of scipy."""
     import ast
     import sysconfig

@@ -26,19 +26,6 @@ from convexrank.data import check_integer, check_path
 from convexrank.features import Thresholds
 from convexrank.problems import PNormPush
 
-__all__ = [
-    "Demonstration",
-    "Fit",
-    "as_csv",
-    "as_json",
-    "check_output",
-    "draw",
-    "figure",
-    "run",
-    "summary",
-    "table",
-]
-
 Array = np.ndarray
 
 POWERS = (1, 4, 16, 64)

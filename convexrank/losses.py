@@ -73,8 +73,39 @@ class Loss(Protocol):
         ...
 
 
+class _OfMargins:
+    """What the function φ(x) = ℓ(−x) says of a loss ℓ."""
+
+    phi: Any
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the derivative is continuous."""
+        return self.phi.smooth
+
+    @property
+    def attained(self) -> bool:
+        """Whether the infimum 0 is reached at a finite margin."""
+        return self.phi.reaches_least
+
+    @property
+    def polynomial(self) -> tuple[float, ...] | None:
+        """Coefficients in powers of the positive part of 1 - z, or None."""
+        return self.phi.coefficients
+
+    @property
+    def factorises(self) -> bool:
+        """Whether the loss of a difference is a product of a positive's and a negative's factor."""
+        return self.phi is functions.exp
+
+    def line(self, z: arb) -> Line:
+        """Return value, slope and slack over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
+        value, slope, slack = self.phi.line(-z)
+        return value, -slope, slack
+
+
 @dataclass(frozen=True)
-class Exponential:
+class Exponential(_OfMargins):
     r"""Exponential loss :math:`\ell(z) = e^{-z}`, the loss of RankBoost and of the P-Norm Push.
 
     Examples
@@ -84,35 +115,21 @@ class Exponential:
     1.0
     """
 
-    smooth = True
-    attained = False
-    polynomial = None
-    factorises = True
+    #: The function φ(x) = ℓ(−x), as expressions take it.
+    phi = functions.exp
 
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""
         return atoms.exp(-z)
-
-    @property
-    def phi(self) -> Function:
-        """The function φ(x) = ℓ(−x), as expressions take it."""
-        return functions.exp
 
     def psi(self, x: Any) -> Any:
         r"""Return the transform of Bartlett, Jordan and McAuliffe for x in [-1, 1], elementwise: 1 - √(1 - x²)."""
         x = check_differences(x)
         return x * x / (1.0 + np.sqrt((1.0 - x) * (1.0 + x)))
 
-    def line(self, z: arb) -> Line:
-        """Return value, slope and slack over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
-        from convexrank.proof.balls import ZERO
-
-        value = (-z).exp()
-        return value, -value, ZERO
-
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(_OfMargins):
     r"""Logistic loss :math:`\ell(z) = \log_b(1 + e^{-z})`; the natural logarithm by default.
 
     Parameters
@@ -130,11 +147,6 @@ class Logistic:
 
     base: float = math.e
 
-    smooth = True
-    attained = False
-    polynomial = None
-    factorises = False
-
     def __post_init__(self) -> None:
         keep_checked(self, check_positive, "base")
         if not self.base > 1:
@@ -146,7 +158,7 @@ class Logistic:
         return scale * atoms.softplus(-z)
 
     @property
-    def phi(self) -> Function:
+    def phi(self) -> Function:  # type: ignore[override]
         """The function φ(x) = ℓ(−x), as expressions take it."""
         return _phi_of_logistic(self.base)
 
@@ -155,16 +167,9 @@ class Logistic:
         x = check_differences(x)
         return lost_entropy(x) / math.log(self.base)
 
-    def line(self, z: arb) -> Line:
-        """Return value, slope and slack over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
-        from convexrank.proof.balls import ONE, ZERO, arb, sigmoid, softplus
-
-        scale = ONE if self.base == math.e else 1 / arb(self.base).log()
-        return scale * softplus(-z), -scale * sigmoid(-z), ZERO
-
 
 @dataclass(frozen=True)
-class Hinge:
+class Hinge(_OfMargins):
     r"""Hinge loss :math:`\ell(z) = (1 - z)_+`, the loss of RankSVM. Convex, with a kink at z = 1.
 
     Examples
@@ -174,36 +179,21 @@ class Hinge:
     0.75
     """
 
-    smooth = False
-    attained = True
-    polynomial = (0.0, 1.0)
-    factorises = False
+    #: The function φ(x) = ℓ(−x), as expressions take it.
+    phi = functions.hinge
 
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""
         return atoms.positive(1.0 - z)
-
-    @property
-    def phi(self) -> Function:
-        """The function φ(x) = ℓ(−x), as expressions take it."""
-        return functions.hinge
 
     def psi(self, x: Any) -> Any:
         """Return ψ(x) for x in [-1, 1], the size of x. See :mod:`convexrank.core.loss_transform`."""
         x = check_differences(x)
         return np.abs(x)
 
-    def line(self, z: arb) -> Line:
-        """Return value, slope and slack over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
-        from convexrank.proof.balls import ONE, ZERO, positive
-
-        short = 1 - z
-        value = positive(short)
-        return (value, -ONE, value - short) if float(short) > 0 else (value, ZERO, value)
-
 
 @dataclass(frozen=True)
-class SquaredHinge:
+class SquaredHinge(_OfMargins):
     r"""Squared hinge loss :math:`\ell(z) = (1 - z)_+^2`; continuously differentiable.
 
     Examples
@@ -213,31 +203,17 @@ class SquaredHinge:
     0.25
     """
 
-    smooth = True
-    attained = True
-    polynomial = (0.0, 0.0, 1.0)
-    factorises = False
+    #: The function φ(x) = ℓ(−x), as expressions take it.
+    phi = functions.squared_hinge
 
     def __call__(self, z: Any) -> Any:
         """Evaluate elementwise."""
         return atoms.square(atoms.positive(1.0 - z))
 
-    @property
-    def phi(self) -> Function:
-        """The function φ(x) = ℓ(−x), as expressions take it."""
-        return functions.squared_hinge
-
     def psi(self, x: Any) -> Any:
         """Return ψ(x) for x in [-1, 1]: x². See :mod:`convexrank.core.loss_transform`."""
         x = check_differences(x)
         return x * x
-
-    def line(self, z: arb) -> Line:
-        """Return value, slope and slack over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
-        from convexrank.proof.balls import ZERO, positive
-
-        short = positive(1 - z)
-        return short * short, -2 * short, ZERO
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from convexrank.data.display import call_text, short_fields
 from convexrank.modelling import functions, rules
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.functions import Function
-
-if TYPE_CHECKING:
-    from convexrank.proof.balls import Line, arb
 
 __all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "priced", "resolve"]
 
@@ -96,23 +93,6 @@ class Identity(_TwoFaces):
         """Return the price of an expression."""
         return x
 
-    def slope(self, r: Any) -> Any:
-        """Evaluate the derivative of g, elementwise, in numpy."""
-        return np.ones_like(r)
-
-    def line(self, r: arb) -> Line:
-        """Return value, slope and slack of g over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
-        from convexrank.proof.balls import ONE, ZERO
-
-        return r, ONE, ZERO
-
-    def log_line(self, a: arb) -> Line:
-        """Return value, slope and slack of h(a) = g(exp a) over a ball."""
-        from convexrank.proof.balls import ZERO
-
-        value = a.exp()
-        return value, value, ZERO
-
 
 @dataclass(frozen=True)
 class Power(_TwoFaces):
@@ -148,24 +128,6 @@ class Power(_TwoFaces):
         """Return the price of an expression."""
         return rules.power(x, self.p)
 
-    def slope(self, r: Any) -> Any:
-        """Evaluate the derivative of g, elementwise, in numpy."""
-        with np.errstate(divide="ignore", over="ignore"):  # p below 1 is steep at 0
-            return self.p * np.power(r, self.p - 1.0)
-
-    def line(self, r: arb) -> Line:
-        """Return value, slope and slack of g over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
-        from convexrank.proof.balls import ZERO, arb, power
-
-        return power(r, self.p), arb(self.p) * power(r, self.p - 1.0), ZERO
-
-    def log_line(self, a: arb) -> Line:
-        """Return value, slope and slack of h(a) = g(exp a) over a ball."""
-        from convexrank.proof.balls import ZERO
-
-        value = (a * self.p).exp()
-        return value, value * self.p, ZERO
-
 
 @dataclass(frozen=True)
 class LogOnePlus(_TwoFaces):
@@ -189,12 +151,6 @@ class LogOnePlus(_TwoFaces):
     def of(self, x: Node) -> Node:
         """Return the price of an expression, which is an exponential."""
         return rules.log_one_plus(x)
-
-    def log_line(self, a: arb) -> Line:
-        """Return value, slope and slack of h(a) = g(exp a) over a ball."""
-        from convexrank.proof.balls import ZERO, sigmoid, softplus
-
-        return softplus(a), sigmoid(a), ZERO
 
 
 @dataclass(frozen=True)
@@ -225,25 +181,6 @@ class ExpPrice(_TwoFaces):
     def of(self, x: Node) -> Node:
         """Return the price of an expression."""
         return rules.exp(self.scale * x)
-
-    def slope(self, r: Any) -> Any:
-        """Evaluate the derivative of g, elementwise, in numpy."""
-        return self.scale * np.exp(self.scale * r)
-
-    def line(self, r: arb) -> Line:
-        """Return value, slope and slack of g over a ball, for proofs; see :mod:`convexrank.proof.balls`."""
-        from convexrank.proof.balls import ZERO
-
-        value = (r * self.scale).exp()
-        return value, value * self.scale, ZERO
-
-    def log_line(self, a: arb) -> Line:
-        """Return value, slope and slack of h(a) = g(exp a) over a ball."""
-        from convexrank.proof.balls import ZERO
-
-        r = a.exp()
-        value = (r * self.scale).exp()
-        return value, value * self.scale * r, ZERO
 
 
 # Counts of positives are at most the number of rows; eight decades either side of 1 are ample.

@@ -13,7 +13,6 @@ from convexrank.modelling import (
     conjugate,
     jax_reading,
     language,
-    loops,
     recession,
 )
 from convexrank.modelling.certificates.reference import Reference
@@ -27,6 +26,7 @@ from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.proof.balls import at_precision
+from tests.expression_loops import plain_risk
 from tests.random_expressions import LARGEST, random_instance, scores_apart, tied_scores
 from tests.tolerances import tolerance
 
@@ -63,7 +63,7 @@ def drawn(random, scores_of=tied_scores):
 
 def compare_values(instance, scores, value):
     root = instance.root
-    assert off(loops.plain_risk(root, scores.tolist()), value) < SUMS, "loops"
+    assert off(plain_risk(root, scores.tolist()), value) < SUMS, "loops"
     assert off(Reference(instance.program).value(scores), value) < SUMS, "numpy"
 
 

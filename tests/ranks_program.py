@@ -119,6 +119,8 @@ def main(rank: int, count: int, port: str, folder: Path) -> None:
     meshes = (
         ((all_devices(), (first,)), (mesh_of(), tuple(others))) if count == 2 else ((mesh_of(), (first,)),)
     )
+    if count == 2:
+        found["rows on a mesh"] = rows_on_mesh()
     found["mesh"] = {}
     for mesh, names in meshes:
         found["mesh"] |= on_mesh(cr.solvers.JaxPower(mesh=mesh, timeout=20.0), names)
@@ -201,6 +203,24 @@ def all_devices() -> Any:
     import jax
 
     return jax.make_mesh((len(jax.devices()),), ("nodes",), axis_types=(jax.sharding.AxisType.Explicit,))
+
+
+def rows_on_mesh() -> dict[str, Any]:
+    """A problem whose rows all devices share, none of whose counts divides them."""
+    import jax
+
+    import convexrank as cr
+
+    X, y, *_ = data()
+    problem = cr.problems.PNormPush(X[1:], y[1:], p=4, l2=0.1)
+    solution = problem.solve(cr.solvers.JaxNewton(mesh=jax.sharding.Mesh(np.array(jax.devices()), ("rows",))))
+    return {
+        "devices": len(jax.devices()),
+        "value": solution.value,
+        "gap": solution.gap,
+        "status": solution.status.name,
+        "bits": solution.x.tobytes().hex(),
+    }
 
 
 def mesh_of() -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from tests.example_modules import load
 
@@ -50,9 +51,11 @@ def test_liblinear_minimises_rank_svm(accuracy, monkeypatch, penalty):
 
 def test_general_minimisers_minimise_the_push(accuracy, monkeypatch):
     X, y, _ = small_queries()
-    monkeypatch.setattr(accuracy, "magic", lambda: (X, (y > 0).astype(int)))
-    found = errors(accuracy._push())
-    assert max(found.values()) < 1e-6
+    labels = (y > 0).astype(int)
+    assert max(errors(accuracy._push(lambda: (X, labels), 1, 1e-4, conic=True)).values()) < 1e-6
+    steep = errors(accuracy._push(lambda: (sparse.csr_array(X), labels), 4, 1e-2, conic=False))
+    assert set(steep) == {"convexrank", "SciPy, L-BFGS-B"}
+    assert max(steep.values()) < 1e-6
 
 
 def test_a_reference_that_proves_nothing_is_refused(accuracy, monkeypatch):
@@ -82,7 +85,7 @@ def test_the_figures_read_what_was_written(accuracy):
     text = tables.RESULTS.with_name("accuracy_results.inc").read_text("utf-8")
     runs = tables.table(text, "Time to a true accuracy")
     assert {what for what, *_ in runs} == set(accuracy.CONTESTS)
-    assert all(tables.seconds(time) > 0.0 and float(error) > 0.0 for *_, time, error in runs)
+    assert all(tables.seconds(time) > 0.0 and float(error) > 0.0 for _, _, _, time, error, *_ in runs)
     growth = tables.table(tables.RESULTS.with_name("growth_results.inc").read_text("utf-8"), "Growth")
     assert len(growth) == 4
     assert all(len(row) == 10 for row in growth)

@@ -162,6 +162,18 @@ def test_single_precision_of_the_caller():
     assert not jax.config.jax_enable_x64
 
 
+def test_a_second_gradient_compiles_nothing(caplog):
+    weights_of = cr.SolutionMap(push())
+    slope, compiled = jax.grad(lambda l2: weights_of(l2=l2).sum()), []
+    with jax.log_compiles(True):
+        for l2 in (0.1, 0.2):
+            caplog.clear()
+            slope(l2)
+            compiled.append(sum("Finished XLA compilation" in each.getMessage() for each in caplog.records))
+    assert compiled[0] > 0
+    assert compiled[1] == 0
+
+
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_products_in_the_place_of_a_matrix(make, monkeypatch):
     """Systems by conjugate gradients have the solutions of those by the matrix; X may be sparse."""
@@ -227,7 +239,7 @@ def test_a_held_out_loss_is_minimised_by_its_slope():
         for a, b in parts
     ]
     with jax.enable_x64(True):
-        losses = [(weights_of, held.jax_objective()) for weights_of, held in folds]
+        losses = [(weights_of, jax.jit(held.jax_objective())) for weights_of, held in folds]
 
         def loss(log_l2):
             return sum(held(weights_of(l2=jnp.exp(log_l2))) for weights_of, held in losses) / 3.0

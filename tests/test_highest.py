@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from convexrank.data import Spectrum, as_groups, check_spectrum
-from convexrank.modelling import conjugate, loops, rules
+from convexrank.modelling import conjugate, rules
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.expressions import Dot, Highest, Maximum
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.programs import Smoothing
+from tests.expression_loops import plain_risk
 from tests.tolerances import tolerance
 
 SUMS = tolerance("summation")
@@ -50,7 +51,7 @@ def test_a_spectral_sum_is_the_largest_of_all_orders(spectrum):
     truth = max(float(np.dot(shares, order)) for order in permutations(SCORES))
     root = rules.spectral_sum(f, spectrum)
     assert risk_of(root, SCORES)[0] == pytest.approx(truth, abs=SUMS)
-    assert loops.plain_risk(root, [0.0, *SCORES]) == pytest.approx(truth, abs=SUMS)
+    assert plain_risk(root, [0.0, *SCORES]) == pytest.approx(truth, abs=SUMS)
 
 
 @pytest.mark.parametrize("spectrum", [("top", 1), ("top", 3), ("top", 0.35), [0.0, 0.1, 0.3, 0.6]])

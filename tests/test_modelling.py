@@ -17,7 +17,6 @@ from convexrank.modelling import (
     functions,
     jax_reading,
     language,
-    loops,
     recession,
     steps,
 )
@@ -30,6 +29,7 @@ from convexrank.modelling.kernels import highest, pairs
 from convexrank.modelling.kernels.logistic import LogisticPairs
 from convexrank.modelling.levels import cumulative, thresholds
 from convexrank.modelling.smoothing import below, programs
+from tests import expression_loops as loops
 from tests.expression_readings import (
     compare_all,
     compare_balls,
@@ -302,6 +302,11 @@ BUGS = {
     "the border between the lowest": of_member(
         highest, "border_of", lambda old: lambda node, x: old(node, -x)
     ),
+    "the highest upper rows in means over the lowest": of_member(
+        steps, "weights_at", lambda old: lambda node, upper: old(node, -upper)
+    ),
+    "means over the lowest doubled in loops": of_member(loops, "_pair_mean", twice),
+    "weights of pairs in means doubled": of_member(conjugate, "_shares_of_pairs", twice),
     "levels before one another forgotten": of_member(
         cumulative, "scan", lambda old: lambda join, values, firsts: old(join, values, np.ones_like(firsts))
     ),

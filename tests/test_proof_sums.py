@@ -105,8 +105,15 @@ def test_wide_balls_enclose_the_sums_within(power):
 
 
 @pytest.mark.parametrize("power", LOSSES)
-@pytest.mark.parametrize("price", [cr.prices.Power(3.0), cr.prices.ExpPrice(0.05), cr.prices.Identity()])
-def test_priced_sums_are_those_of_single_pairs(power, price):
+@pytest.mark.parametrize(
+    ("price", "worth_and_steepness"),
+    [
+        (cr.prices.Power(3.0), lambda r: (r**3, 3 * r**2)),
+        (cr.prices.ExpPrice(0.05), lambda r: ((0.05 * r).exp(), 0.05 * (0.05 * r).exp())),
+        (cr.prices.Identity(), lambda r: (r, balls.ONE)),
+    ],
+)
+def test_priced_sums_are_those_of_single_pairs(power, price, worth_and_steepness):
     scores, labels, weights = drawn(1, True)
     up, down = np.flatnonzero(labels > 1), np.flatnonzero(labels <= 1)
     point, loss = balls.exact(scores), LOSSES[power]
@@ -116,7 +123,7 @@ def test_priced_sums_are_those_of_single_pairs(power, price):
     for k in down.tolist():
         lines = [(i, *loss.line(point[i] - point[k])) for i in up.tolist()]
         inner = sum((float(weights[i]) * one for i, one, _, _ in lines), balls.ZERO)
-        worth, steep, _ = price.line(inner)
+        worth, steep = worth_and_steepness(inner)
         value += float(weights[k]) * worth
         for i, _, pull, _ in lines:
             pull = float(weights[k]) * steep * float(weights[i]) * pull

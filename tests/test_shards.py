@@ -102,6 +102,16 @@ def close(found, truth, scale=1.0):
     return float(np.abs(np.asarray(found) - np.asarray(truth)).max()) <= tolerance("ranks") * scale
 
 
+def test_rows_on_a_mesh_of_two_processes_are_those_of_one(launched):
+    """Both processes, with two devices each, have the same answer to the last bit, which is that of numpy."""
+    X, y, *_ = program.data()
+    truth = P.PNormPush(X[1:], y[1:], p=4, l2=0.1).solve()
+    one, other = (found["rows on a mesh"] for found in launched[2][0])
+    assert one == other
+    assert (one["devices"], one["status"]) == (4, "CONVERGED")
+    assert abs(one["value"] - truth.value) <= max(one["gap"], truth.gap) + tolerance("ranks")
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_all_is_as_in_one_process(launched, alone, count):
     for found in launched[count][0]:

@@ -164,8 +164,10 @@ def _dropped_row(base):
     def risk_model(self, scores):
         import cvxpy as cp
 
-        low = cp.log_sum_exp(self.log_positive_shares[1:] - scores[self.positives[1:]])
-        high = cp.log_sum_exp(self.log_negative_shares + self.p * scores[self.negatives])
+        low = cp.log_sum_exp(np.log(self.positive_shares)[1:] - scores[self.positives[1:]])
+        high = cp.log_sum_exp(
+            np.log(self.negative_weights / self.negative_weights.sum()) + self.p * scores[self.negatives]
+        )
         return low + high / self.p, []
 
     return risk_model
@@ -183,8 +185,11 @@ def _off_by_one(base):
     def risk_model(self, scores):
         import cvxpy as cp
 
-        low = cp.log_sum_exp(self.log_positive_shares - scores[self.positives])
-        high = cp.log_sum_exp(self.log_negative_shares + (self.p + 1) * scores[self.negatives])
+        low = cp.log_sum_exp(np.log(self.positive_shares) - scores[self.positives])
+        high = cp.log_sum_exp(
+            np.log(self.negative_weights / self.negative_weights.sum())
+            + (self.p + 1) * scores[self.negatives]
+        )
         return low + high / (self.p + 1), []
 
     return risk_model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -32,24 +33,52 @@ class Transposed:
         return self._times(u)
 
 
-class Design:
+class Held:
+    """What problems ask of whatever holds their features: as it stands, a matrix of numpy or scipy."""
+
+    #: Whether all rows are in memory, and whether their entries are stored.
+    in_memory, built = True, True
+
+    @property
+    def nonnegative(self) -> Array | None:
+        """Which weights must be at least 0; None where none has to."""
+        return None
+
+    def most_violating(self, violations: Array, count: int) -> Array:
+        """Return the places of the largest violations, at most a given number."""
+        return largest(violations, count)
+
+    def products(self, places: Array) -> Callable[[Array], Array] | None:
+        """Return the products of the columns with weights between, where the structure makes them cheap; else None."""
+        return None
+
+    def ending_after(self, seconds: float | None) -> AbstractContextManager[float | None]:
+        """End the body after this number of seconds, on all processes at once; yield the seconds left for others."""
+        return nullcontext(seconds)
+
+
+_STORED = Held()
+
+
+def held_as(X: Any) -> Held:
+    """Return what holds features: a design, pieces of rows, or what all matrices are."""
+    return X if isinstance(X, Held) else _STORED
+
+
+class Design(Held):
     """A real matrix of n rows and d columns that is known by its products and by single columns, in float64.
 
     A subclass gives ``shape``, the scores Xw as ``_scores(w)``, the sums over each column Xᵀu as ``_sums(u)``,
     ``columns(places)``, ``row_lengths()``, rows by ``[rows]``, and the same columns on other rows by ``transform``.
     """
 
+    built = False
     dtype = np.dtype(np.float64)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and of columns."""
         raise NotImplementedError
-
-    @property
-    def nonnegative(self) -> Array | None:
-        """Which weights must be at least 0; None where none has to."""
-        return None
 
     @property
     def mean_squares(self) -> Array | None:
@@ -91,14 +120,6 @@ class Design:
     def transform(self, X: Any) -> Design:
         """Return the same columns on other rows."""
         raise NotImplementedError
-
-    def most_violating(self, violations: Array, count: int) -> Array:
-        """Return the places of the largest violations, at most a given number."""
-        return largest(violations, count)
-
-    def products(self, places: Array) -> Callable[[Array], Array] | None:
-        """Return the products of the columns with weights between, where the structure makes them cheap; else None."""
-        return None
 
     def tocsr(self) -> sparse.csr_array:
         """Return all of the matrix, which may be large."""

@@ -47,8 +47,12 @@ def entries(matrix: Any) -> Any:
 
 def weighted_gram(rows: Any, weights: Array) -> Array:
     """Return XᵀCX for rows X and a diagonal C, dense."""
-    scaled = sparse.diags_array(weights) @ rows if sparse.issparse(rows) else weights[:, None] * rows
-    return dense(rows.T @ scaled)
+    return dense(rows.T @ scaled(rows, weights))
+
+
+def scaled(rows: Any, factors: Array) -> Any:
+    """Return rows times a factor each, sparse where they are."""
+    return sparse.diags_array(factors) @ rows if sparse.issparse(rows) else factors[:, None] * rows
 
 
 def centred_gram(rows: Any, centre: Array, weights: Array) -> Array:

@@ -19,21 +19,6 @@ from convexrank.backend.compilation import SMALL, jit
 from convexrank.backend.deadline import check_time
 from convexrank.backend.jax_start import with_x64
 
-__all__ = [
-    "RiskData",
-    "by_value",
-    "derivatives",
-    "log_sum_exp",
-    "pad",
-    "padded_columns",
-    "penalised",
-    "shape_class",
-    "value_and_gradient",
-    "value_of",
-    "with_slope",
-    "with_x64",
-]
-
 Array = np.ndarray
 Risk = Callable[..., Any]
 
@@ -63,6 +48,25 @@ class RiskData:
     def __post_init__(self) -> None:
         if not isinstance(self.function, Hashable):
             raise TypeError(f"{self.function!r} must be hashable to be compiled once.")
+
+
+@dataclass(frozen=True)
+class HostRisk:
+    """A risk as a function that JAX can differentiate, by a callback. Hashable and picklable as its oracle.
+
+    Parameters
+    ----------
+    oracle : callable
+        Takes scores in float64, and returns the risk and its gradient.
+    """
+
+    oracle: Callable[[Array], tuple[float, Array]]
+
+    def __call__(self, data: Any, scores: Any) -> Any:
+        """Return the risk of scores in the order of the oracle."""
+        from convexrank.backend.host_callback import value_on_host
+
+        return value_on_host(lambda theta: self.oracle(theta.astype(np.float64)), scores)
 
 
 def shape_class(size: int) -> int:
@@ -240,8 +244,6 @@ def _jitted_derivatives(function: Callable[[Any], Any], small: bool) -> Callable
 
 def derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Array, Array]:
     """Evaluate an elementwise function of one variable and its derivative, as numpy."""
-    if (coefficients := getattr(function, "polynomial", None)) is not None:
-        return _positive_part_polynomial(coefficients, np.asarray(x))
     flat = np.ravel(x)
     if not len(flat):
         return np.array(x), np.array(x)
@@ -252,14 +254,3 @@ def derivatives(function: Callable[[Any], Any], x: Array) -> tuple[Array, Array]
         value, slope = _jitted_derivatives(by_value(function), size <= SMALL)(padded)
         value, slope = np.asarray(value)[: len(flat)], np.asarray(slope)[: len(flat)]
     return value.reshape(x.shape), slope.reshape(x.shape)
-
-
-def _positive_part_polynomial(coefficients: tuple[float, ...], z: Array) -> tuple[Array, Array]:
-    """Evaluate Σ c_m (1 − z)₊^m and one derivative: losses that say they are of this form need no compilation."""
-    part = np.maximum(1.0 - z, 0.0)
-    value, slope = np.zeros_like(part), np.zeros_like(part)
-    for m, coefficient in enumerate(coefficients):
-        if coefficient:
-            value += coefficient * part**m
-            slope -= coefficient * m * part ** (m - 1) * (part > 0) if m else 0.0
-    return value, slope

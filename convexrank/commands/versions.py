@@ -7,8 +7,6 @@ import platform
 from dataclasses import dataclass
 from importlib import metadata
 
-__all__ = ["Versions", "show_versions"]
-
 
 @dataclass(frozen=True)
 class Versions:

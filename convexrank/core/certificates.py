@@ -19,25 +19,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from convexrank.backend.deadline import time_left
-from convexrank.core.minorants import EPS, Bundle, Minorant, rounding
+from convexrank.core.minorants import EPS, Bundle, LinearRisk, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
-
-__all__ = [
-    "LinearRisk",
-    "certificate_radius",
-    "certify",
-    "lower_bound",
-    "own_gap",
-    "strength_near",
-    "value_of",
-    "witness_bound",
-]
 
 Array = np.ndarray
 
@@ -47,40 +35,6 @@ _RADIUS_FACTOR = 10.0
 _FOR_ALL = 10.0
 # Rounds without progress after which the search for evidence ends: the point itself is then not closer.
 _PATIENCE = 20
-
-
-@runtime_checkable
-class LinearRisk(Protocol):
-    """Interface of problems for certificates."""
-
-    @property
-    def penalty(self) -> Penalty:
-        """The penalty, the part of the objective that depends on w directly."""
-        ...
-
-    @property
-    def dimension(self) -> int:
-        """Number of weights d."""
-        ...
-
-    @property
-    def unit(self) -> float:
-        """A large length of w in the units of the features."""
-        ...
-
-    @property
-    def differentiable(self) -> bool:
-        """Whether the risk is differentiable."""
-        ...
-
-    @property
-    def risk_infimum(self) -> float:
-        """A number that the risk is never below; minus infinity if none is known."""
-        ...
-
-    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
-        """Return the tangent of the risk at w, or what a smoothed risk proves there, with bounds on the rounding."""
-        ...
 
 
 def certificate_radius(

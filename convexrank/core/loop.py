@@ -19,8 +19,6 @@ from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.capabilities import Certified, Ordered, Solvable
 from convexrank.core.results import Certificate, Solution, Status, Witness
 
-__all__ = ["Method", "Monitor", "Options", "Solver", "State", "certificate_of", "iterate", "scale_of"]
-
 Array = np.ndarray
 P = TypeVar("P", bound=Solvable, contravariant=True)
 
@@ -183,9 +181,10 @@ class Monitor:
         if self._bar is not None:
             self._bar.set_postfix_str(f"gap {state.residual:.1e}", refresh=False)
             self._bar.update(state.iteration - self._bar.n)
-        if not self.is_finite(state):
+        if not (math.isfinite(state.value) or self.is_finite(state)):
             return Status.FAILED
-        if self.best is None or self._is_better(state, self.best):
+        by = "value" if self.problem.has_objective else "residual"
+        if self.best is None or getattr(state, by) <= getattr(self.best, by):
             self.best, self.certificate = state, None
         terminal = self.problem.terminal_status(state.x)
         if terminal is not None:
@@ -207,11 +206,6 @@ class Monitor:
         if self.problem.has_objective:
             return math.isfinite(state.value)
         return bool(np.isfinite(state.x).all()) and not math.isnan(state.residual)
-
-    def _is_better(self, state: State, than: State) -> bool:
-        if self.problem.has_objective:
-            return state.value <= than.value
-        return state.residual <= than.residual
 
     def _limits(self, state: State) -> Status | None:
         if state.stalled:

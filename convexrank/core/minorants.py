@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -119,23 +119,44 @@ def tangent_at(
     )
 
 
-class _HasMinorants(Protocol):
-    """The protocol of problems for a bundle of minorants."""
+@runtime_checkable
+class LinearRisk(Protocol):
+    """Interface of problems for certificates."""
 
     @property
     def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone."""
+        """The penalty, the part of the objective that depends on w directly."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Number of weights d."""
+        ...
+
+    @property
+    def unit(self) -> float:
+        """A large length of w in the units of the features."""
+        ...
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the risk is differentiable."""
+        ...
+
+    @property
+    def risk_infimum(self) -> float:
+        """A number that the risk is never below; minus infinity if none is known."""
         ...
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
-        """Return the tangent of the risk at w, or what the multipliers of the smoothed risk prove there."""
+        """Return the tangent of the risk at w, or what a smoothed risk proves there, with bounds on the rounding."""
         ...
 
 
 class Bundle:
     """Minorants of a risk, each from one reference evaluation."""
 
-    def __init__(self, problem: _HasMinorants, first: Minorant | None = None) -> None:
+    def __init__(self, problem: LinearRisk, first: Minorant | None = None) -> None:
         self.problem = problem
         self.minorants = [] if first is None else [first]
 

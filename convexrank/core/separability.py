@@ -14,8 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.deadline import check_time, time_left
-
-__all__ = ["Separation", "find_separation"]
+from convexrank.backend.gram import dense
 
 Array = np.ndarray
 
@@ -44,6 +43,12 @@ class Separation:
 
     kind: str
     direction: Array
+
+
+def units_of_features(rows: Any) -> Array:
+    """Return a unit for each feature: linear programs drop coefficients that are tiny beside others."""
+    size = dense(abs(rows).max(axis=0)).ravel()
+    return 1.0 / np.where(size > 0, size, 1.0)
 
 
 def _centred(rows: Any, thresholds: Any) -> Any:
@@ -78,10 +83,7 @@ def find_separation(rows: Any, thresholds: Any) -> Separation:
     """
     count, dimension = rows.shape
     rows = _centred(rows, thresholds)
-    largest = abs(rows).max(axis=0)
-    size = np.asarray(largest.todense() if sparse.issparse(largest) else largest).ravel()
-    # each feature in units of its own: the solver drops coefficients that are tiny beside the others
-    unit = 1.0 / np.where(size > 0, size, 1.0)
+    unit = units_of_features(rows)
     scaled = sparse.csr_array(rows) @ sparse.diags_array(unit)
     system = sparse.hstack([scaled, sparse.csr_array(thresholds)]).tocsr()
     everything = np.arange(count)

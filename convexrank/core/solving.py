@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import warnings
@@ -187,6 +188,11 @@ def _under(problem: Solvable, solver: Any, constraints: Any) -> Any:
             f"constraints is {shown(constraints)}, expected a function of the weights that returns a list of "
             "constraints of cvxpy."
         )
+    if _missing(load("exact"), problem):
+        raise ValueError(
+            f"constraints given, but {type(problem).__name__} with these arguments has no exact model that takes "
+            f"them; leave them out. Solvers that fit: {_fitting(problem)}."
+        )
     made = resolve(problem, "exact" if solver is None else solver)
     if not hasattr(made, "constraints"):
         raise ValueError(
@@ -360,8 +366,9 @@ def solve(
     remark = problem.remark(solution.x)
     if remark:
         solution = replace(solution, message=f"{solution.message}; {remark}")
-    said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds
-    LOGGER.info("%s with %s: %s after %d steps, %.3g s: %s", *said, solution.message)
+    if LOGGER.isEnabledFor(logging.INFO):
+        said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds
+        LOGGER.info("%s with %s: %s after %d steps, %.3g s: %s", *said, solution.message)
     if remark or solution.status is not Status.CONVERGED:
         warnings.warn(
             f"{solution.problem} with {solution.solver}: {solution.status.name}: {solution.message}",

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.problem import Problem
-from convexrank.data import Chunks, QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
+from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._conformal import checksum
 from convexrank.estimators._feasible_margins import feasible_options
 from convexrank.estimators._linear_ranker import SolvedRanker, check_counts
@@ -251,7 +252,7 @@ class RetargetingRanker(SolvedRanker):
     def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> Problem:
         """Return the problem on checked rows."""
         self._fitted_on_queries = qid is not None
-        if isinstance(X, Chunks):
+        if not held_as(X).in_memory:
             if sample_weight is not None:
                 raise ValueError(
                     f"sample_weight is given, but X is {X!r}, rows out of memory, which are not repeated; leave it out."

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import Chunks, check_integer, check_list, shown
+from convexrank.backend.design import held_as
+from convexrank.data import check_integer, check_list, shown
 from convexrank.data.frames import has_other_columns, numbers_of
 
 Array = np.ndarray
@@ -204,7 +205,7 @@ def read_columns(
     ValueError, TypeError
         When X is not a dense table of real numbers, has infinite entries, or has other columns than those named.
     """
-    if isinstance(X, Chunks):
+    if not held_as(X).in_memory:
         raise TypeError(
             f"X is {X!r}, rows out of memory, of which no levels are made; take a sample in memory, such as "
             "chunks[::100]."

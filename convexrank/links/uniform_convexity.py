@@ -17,42 +17,14 @@ found by pooling adjacent violators, with the root of an increasing function in 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-
-__all__ = ["PowerRisk", "power_marginal"]
 
 Array = np.ndarray
 
 # Halvings of an interval between the levels of two pools.
 _HALVES = 100
-
-
-@dataclass(frozen=True)
-class PowerRisk:
-    """The marginal over n as a function that JAX can differentiate, by a callback. Hashable by its class.
-
-    Parameters
-    ----------
-    strong, power : float
-        Modulus s and exponent γ.
-    """
-
-    strong: float
-    power: float
-
-    def __call__(self, targets: Any, scores: Any) -> Any:
-        """Return m(θ)/n."""
-        from convexrank.backend.host_callback import value_on_host
-
-        return value_on_host(lambda theta, y: self._on_host(y, theta), scores, targets)
-
-    def _on_host(self, y: Array, theta: Array) -> tuple[Array, Array]:
-        value, slope = power_marginal(theta.astype(np.float64), y, self.strong, self.power)
-        return np.asarray(value / len(y), theta.dtype), (slope / len(y)).astype(theta.dtype)
 
 
 def power_marginal(scores: Array, targets: Array, strong: float, power: float) -> tuple[float, Array]:

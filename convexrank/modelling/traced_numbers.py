@@ -13,8 +13,6 @@ import numpy as np
 
 from convexrank.data.recorded import Recorded
 
-__all__ = ["traced"]
-
 
 class _Traced:
     """An array of JAX in computations of numpy: its ufuncs are those of JAX of the same name."""

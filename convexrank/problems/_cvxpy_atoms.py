@@ -14,8 +14,6 @@ from convexrank.modelling.cvxpy_reading import Cvxpy
 from convexrank.modelling.expressions import Axis, Node, Scores
 from convexrank.modelling.language import read
 
-__all__ = ["log_mean_exp", "mean_of_highest", "pair_sums", "spectral_sum"]
-
 
 def _vector(x: Any, name: str) -> Any:
     """Return a vector of cvxpy: an expression as it is, an array as a constant."""

@@ -15,7 +15,6 @@ from convexrank.backend.jax_oracles import shape_class
 from convexrank.core.minorants import Minorant
 from convexrank.core.results import Status
 from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
-from convexrank.data import Chunks
 from convexrank.modelling import conjugate, recession
 from convexrank.modelling.certificates.minorants import lowered_tangent, rounded
 from convexrank.modelling.certificates.pair_blocks import LISTED
@@ -40,8 +39,6 @@ from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._many_pairs import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._streams import refuse_chunks
-
-__all__ = ["Declared"]
 
 Array = np.ndarray
 
@@ -105,7 +102,7 @@ class Declared(LinearScores):
     @cached_property
     def log_sum_exps(self) -> LogSumExps | None:
         """The risk as a weighted sum of log-sum-exps of rows in memory; None where it is something else."""
-        terms = None if isinstance(self.X, Chunks) else self._logarithmic
+        terms = self._logarithmic if self._held.in_memory else None
         return None if terms is None else LogSumExps(terms, self.rows)
 
     @cached_property
@@ -114,7 +111,7 @@ class Declared(LinearScores):
         names = super().capabilities
         if "Smoothable" in names and self._merges_rows:
             names |= {"Mergeable"}
-        if "Smooth" in names and self._form.bends and not isinstance(self.X, Chunks):
+        if "Smooth" in names and self._form.bends and self._held.in_memory:
             names |= {"HessianProducts", "JaxCurved"} if "JaxObjective" in names else {"HessianProducts"}
         return names | {"Coordinates"} if "JaxObjective" in names and self.log_sum_exps is not None else names
 
@@ -184,7 +181,7 @@ class Declared(LinearScores):
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), or a sum over pairs for each column."""
-        if isinstance(self.X, Chunks):
+        if not self._held.in_memory:
             refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         scores = np.asarray(self.scores(w), dtype=np.float64)

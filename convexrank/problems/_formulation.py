@@ -10,7 +10,6 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data import (
-    Chunks,
     QueryGroups,
     as_groups,
     check_binary_labels,
@@ -135,7 +134,7 @@ class Formulation(Declared):
     @cached_property
     def _form(self) -> Program:
         """The risk for questions that its form answers: of rows out of memory that of two of them."""
-        if not isinstance(self.X, Chunks) or self._queries is not None:
+        if self._held.in_memory or self._queries is not None:
             return self.program
         some = self._two_rows()
         weights = None if self.sample_weight is None else self.sample_weight[some]
@@ -164,7 +163,7 @@ class Formulation(Declared):
     @cached_property
     def stream(self) -> Stream | None:
         """The evaluator of rows out of memory in one pass; None if X or all n scores are in memory."""
-        if not isinstance(self.X, Chunks):
+        if self._held.in_memory:
             return None
         if self._queries is not None:
             return streamed(self)
@@ -195,7 +194,7 @@ class Formulation(Declared):
     def sample(self) -> Self | QuerySample | None:
         """Return the problem of a sample, at most half of each class; its rows are weighted accordingly."""
         if self._queries is not None:
-            return sample_of(self) if isinstance(self.X, Chunks) else None
+            return None if self._held.in_memory else sample_of(self)
         wanted = self._start_rows
         # few rows are easily separated from a sample of the others, whose minimiser is far from that of all then
         return self._drawn(wanted) if wanted and min(map(len, self._classes)) >= 2 * self.dimension else None

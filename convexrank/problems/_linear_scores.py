@@ -14,7 +14,7 @@ import numpy as np
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import LastValue, cached_property, hand_over, preset
-from convexrank.backend.design import Design
+from convexrank.backend.design import Held, held_as
 from convexrank.backend.gram import (
     entries,
     row_lengths,
@@ -33,7 +33,6 @@ from convexrank.core.results import Certificate, CertificateError, Status, Witne
 from convexrank.core.score_model import SampledCurvature, ScoreModel
 from convexrank.core.separability import find_separation
 from convexrank.data import (
-    Chunks,
     check_choice,
     check_flags,
     check_matrix,
@@ -62,8 +61,6 @@ from convexrank.problems.out_of_memory._streams import Stream, check_chunks
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 from convexrank.solvers.change_of_variables import ChangeOfVariables
 from convexrank.solvers.working_sets._columns import Columns
-
-__all__ = ["LinearScores", "RiskData"]
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
@@ -97,15 +94,15 @@ class LinearScores(Problem):
         keep(self, X=check_matrix(self.X, dtype=kind, most=LARGEST_ENTRY))
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")
-        if isinstance(self.X, Chunks):
+        if not self._held.in_memory:
             self.X.agree(type(self).__name__, partial(arguments_of, self))
             keep(self, _over_processes=True)
             check_chunks(self, self.X, self.takes_chunks, bool(self.l1 or self.l2))
-        if isinstance(self.X, Design) and not self.takes_designs:
+        if not self._held.built and not self.takes_designs:
             raise TypeError(
                 f"X is {shown(self.X)}, but {type(self).__name__} works on a matrix; pass X.toarray()."
             )
-        if isinstance(self.X, Design) and self.l1 == 0 and self.l2 == 0:
+        if not self._held.built and self.l1 == 0 and self.l2 == 0:
             raise ValueError(
                 f"X is {shown(self.X)}, which separates nearly all data, and both l1 and l2 are 0, so that there would "
                 "be no minimiser; give l1 (problem.l1_max() tells where all weights are 0)."
@@ -191,11 +188,15 @@ class LinearScores(Problem):
     @cached_property
     def penalty(self) -> Penalty:
         """The part of the objective that depends on w alone."""
-        nonnegative = self.X.nonnegative if isinstance(self.X, Design) else None
+        nonnegative = None if self._held.built else self._held.nonnegative
         return Penalty(self.l2, self.l1, self.ball, nonnegative)
 
     #: Whether some point satisfies all constraints whatever the data: here w = 0 does.
     always_feasible = True
+
+    @cached_property
+    def _held(self) -> Held:
+        return held_as(self.X)
 
     @property
     def rows(self) -> int:
@@ -224,7 +225,7 @@ class LinearScores(Problem):
 
     def adapt_solver(self, solver: Any) -> Any:
         """Return the method on the problem in better conditioned features, where there are such; else as it is."""
-        if isinstance(self.X, Design) or not hasattr(solver, "step"):
+        if not self._held.built or not hasattr(solver, "step"):
             return solver
         base = self if self._centred is None else self._centred
         if self.l1 > 0 and self.ball is None and solver.requires <= ColumnsInUnits.OFFERED:
@@ -259,19 +260,19 @@ class LinearScores(Problem):
         return self.to_cvxpy(explicit_scores=True)
 
     def _timed(self, seconds: float | None) -> AbstractContextManager[float | None]:
-        return self.X.ending_after(seconds) if isinstance(self.X, Chunks) else super()._timed(seconds)
+        return self._held.ending_after(seconds)
 
     def check_together(self, solver: Any, options: Any) -> None:
         """Refuse what processes that solve the problem together are asked differently."""
-        if isinstance(self.X, Chunks):
+        if not self._held.in_memory:
             asked = partial(asked_of, solver, options)
             self.X.agree(f"{type(self).__name__}.solve({solver.name!r})", asked)
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
-        smooth, built = self.penalty.smooth, not isinstance(self.X, Design)
-        in_memory, differentiable = not isinstance(self.X, Chunks), self.differentiable
+        smooth, built = self.penalty.smooth, self._held.built
+        in_memory, differentiable = self._held.in_memory, self.differentiable
         offered = {
             "Convex": True,
             "Certified": True,
@@ -409,7 +410,7 @@ class LinearScores(Problem):
         if shared is not None and not len(shared[0]):
             slope = self.risk_and_subgradient(np.zeros(self.dimension))[1]
             return max(self.penalty.steepness(-slope), 0.0)
-        if shared is None or isinstance(self.X, Chunks):
+        if shared is None or not self._held.in_memory:
             raise ValueError(
                 f"l1_max is not known for {type(self).__name__} with these arguments: its risk is not convex, or has a "
                 "kink at scores of 0 whose subgradients are not stated; solve it for several l1 instead."
@@ -585,7 +586,7 @@ class LinearScores(Problem):
     @cached_property
     def unit(self) -> float:
         """A large length of w in the units of the features: scores are of size 1 in each column, or 100 altogether."""
-        longest = self.X.longest if isinstance(self.X, Chunks) else float(self.row_lengths.max())
+        longest = float(self.row_lengths.max()) if self._held.in_memory else self.X.longest
         return long(longest, float(self.units.max()))
 
     @property
@@ -596,7 +597,7 @@ class LinearScores(Problem):
     @cached_property
     def _mean_squares(self) -> Array | None:
         """The mean square of each column; None where those of a design are unknown."""
-        if isinstance(self.X, Design):
+        if not self._held.built:
             return self.X.mean_squares
         counts = self._row_counts
         return squares_times(self.X, counts) / (self.rows if counts is None else counts.sum())
@@ -624,13 +625,16 @@ class LinearScores(Problem):
         if problem._near is None or found.gap <= enough:
             return found
         near = problem._near.certificate(w, given)
+        if near.gap > enough and given is not None and not self.differentiable:
+            # rounding decides on which side of a kink a point of the solver lies; here others are looked for
+            near = problem._near.certificate(w, None)
         return near if near.gap <= enough else found
 
     @cached_property
     def _in_units(self) -> InUnits | None:
         """The problem with a ball of w/units; None if a penalty bounds w, or the columns have similar sizes."""
         penalty = self.penalty
-        if penalty.bounded or not penalty.smooth or isinstance(self.X, Design) or columns_are_alike(self):
+        if penalty.bounded or not penalty.smooth or not self._held.built or columns_are_alike(self):
             return None
         return InUnits(self)
 
@@ -659,7 +663,7 @@ class LinearScores(Problem):
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove a bound on value − optimum at x; see :mod:`convexrank.proof`."""
-        if isinstance(self.X, Chunks):
+        if not self._held.in_memory:
             raise CertificateError(
                 f"X is {self.X!r}, rows out of memory, which proofs in ball arithmetic do not read."
             )
@@ -688,7 +692,7 @@ class LinearScores(Problem):
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Look for a separating direction by linear programming; see :mod:`convexrank.core.separability`."""
         weak = self._unpenalised or not (
-            self.penalty.bounded or math.isfinite(self.risk_infimum) or isinstance(self.X, Design)
+            self.penalty.bounded or math.isfinite(self.risk_infimum) or not self._held.built
         )
         ordering = self.ordering() if weak and not self.attained else None
         if ordering is None:

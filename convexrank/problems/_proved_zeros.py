@@ -28,13 +28,12 @@ from typing import Protocol
 
 import numpy as np
 
-from convexrank.backend.design import Design
+from convexrank.backend.design import held_as
 from convexrank.backend.gram import squares_times, times, transposed_times
-from convexrank.core.certificates import LinearRisk, certificate_radius, own_gap, value_of, witness_bound
-from convexrank.core.minorants import EPS, rounding
+from convexrank.core.certificates import certificate_radius, own_gap, value_of, witness_bound
+from convexrank.core.minorants import EPS, LinearRisk, rounding
 from convexrank.core.results import Witness
 from convexrank.core.score_model import movement
-from convexrank.data import Chunks
 from convexrank.solvers.working_sets._columns import ByColumns
 
 Array = np.ndarray
@@ -47,7 +46,7 @@ class _Scored(LinearRisk, ByColumns, Protocol):
 def proved_zeros(problem: _Scored, w: Array, witness: Witness | None) -> Array:
     """Return which weights are 0 at every minimiser, shape (d,); none where the curvature of the dual is not known."""
     penalty, none = problem.penalty, np.zeros(problem.dimension, dtype=bool)
-    if penalty.l1 == 0 or penalty.ball is not None or isinstance(problem.X, Chunks):
+    if penalty.l1 == 0 or penalty.ball is not None or not held_as(problem.X).in_memory:
         return none
     found = _evidence(problem, w, witness)
     bends_and_ranges = _sizes(problem, found[1]) if found is not None else None
@@ -103,7 +102,7 @@ def _evidence(
 def _sizes(problem: _Scored, diagonal: Array) -> tuple[Array, Array] | None:
     """An upper bound on the curvature along each column, and the range of its entries."""
     X = problem.X
-    if isinstance(X, Design):
+    if not held_as(X).built:
         # indicators, perhaps with a sign; other designs are left alone
         return None if X.mean_squares is not None else (np.abs(X.T @ diagonal), np.ones(X.shape[1]))
     sizes = problem.columns.sizes

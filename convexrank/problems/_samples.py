@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.design import held_as
 from convexrank.backend.gram import dense
-from convexrank.data import Chunks
 from convexrank.modelling.smoothing.merging import ALONE, numbered
 
 Array = np.ndarray
@@ -27,13 +27,14 @@ _SAMPLED = 1 << 22
 def rows_of_sample(X: Any) -> int:
     """Return how many rows tell the shape of an objective of dense rows; 0 where there are not enough of them."""
     rows, columns = X.shape
-    chunks = isinstance(X, Chunks) and not X.sparse
+    plain = isinstance(X, np.ndarray)
+    chunks = not (plain or held_as(X).in_memory or X.sparse)
     if chunks:
         per_column, share = _ROWS_PER_COLUMN, min(rows // _SHARE, _SAMPLED // columns)
     else:  # a pass for the Hessian of these rows is to cost about one over all
         per_column, share = _IN_MEMORY, min(2 * rows // _SHARE, _WORTH * rows // columns)
     enough = rows * columns >= TALL and 2 * _ROWS_PER_COLUMN * columns <= rows
-    tall = enough and (chunks or isinstance(X, np.ndarray))
+    tall = enough and (chunks or plain)
     return max(min(per_column * columns, rows // 4), share) if tall else 0
 
 

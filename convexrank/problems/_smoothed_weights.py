@@ -15,6 +15,7 @@ from convexrank.backend.gram import (
     dense,
     entries,
     gram_of_rows,
+    scaled,
     squares_times,
     times,
     transposed_times,
@@ -305,4 +306,4 @@ class _Listed:
 def _scaled(factors: Array, rows: Any) -> Any:
     if (factors == 1.0).all():
         return rows
-    return sparse.diags_array(factors) @ rows if sparse.issparse(rows) else factors[:, None] * rows
+    return scaled(rows, factors)

@@ -16,31 +16,6 @@ try:
 except ImportError as error:  # an extra: the package does without
     raise ImportError("a proof needs ball arithmetic: pip install 'convexrank[proof]'.") from error
 
-__all__ = [
-    "ONE",
-    "ZERO",
-    "Balls",
-    "Line",
-    "Tangent",
-    "above",
-    "arb",
-    "around",
-    "at_precision",
-    "below",
-    "dot",
-    "exact",
-    "greatest",
-    "log_sum_exp",
-    "midpoints",
-    "placed",
-    "positive",
-    "power",
-    "root",
-    "sigmoid",
-    "softplus",
-    "total",
-]
-
 Array = np.ndarray
 Balls = list[arb]
 #: Of a convex function at one number: its value, the slope of an affine minorant, and how far that lies below there.

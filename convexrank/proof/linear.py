@@ -14,17 +14,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Self
 
 import numpy as np
 
+from convexrank.backend.interruption import as_a_whole
 from convexrank.core.results import Certificate, CertificateError, ConvergenceWarning, Solution, Witness
 from convexrank.proof.balls import ONE, ZERO, Balls, Tangent, above, arb, at_precision, dot, exact
-from convexrank.proof.duality.weak import prove_by_dual
+from convexrank.proof.duality.weak import LinearProblem, prove_by_dual
 from convexrank.proof.penalty import ExactPenalty
 from convexrank.proof.precision import Bounds, refined
 from convexrank.proof.products import Products, products
-from convexrank.regularizers import Penalty
 
 Array = np.ndarray
 
@@ -32,60 +32,6 @@ Array = np.ndarray
 _ROUGH, _LOOKED_AT = 64, 8
 # How much smaller l1 is where a strictly feasible dual point is looked for.
 _SMALLER = (0.5, 0.9, 0.99)
-
-
-class LinearProblem(Protocol):
-    """Interface of problems for proofs."""
-
-    @property
-    def X(self) -> Any:
-        """The features, shape (n, d)."""
-        ...
-
-    @property
-    def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone."""
-        ...
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities; a proof needs Convex."""
-        ...
-
-    @property
-    def differentiable(self) -> bool:
-        """Whether the risk is differentiable."""
-        ...
-
-    @property
-    def risk_infimum(self) -> float:
-        """A number that the risk is never below."""
-        ...
-
-    def ball_tangent(self, scores: Balls) -> Tangent:
-        """Return the risk and a tangent in the scores, over balls."""
-        ...
-
-    def ball_below(self, scores: Balls, width: float) -> Tangent:
-        """Return what the multipliers of the risk smoothed by a width prove: a linear function, over balls."""
-        ...
-
-    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Return the bound in floats, whose kind says whether there is anything to prove."""
-        ...
-
-    @property
-    def conjugate(self) -> Any:
-        """The conjugate of the risk; None where there is no dual."""
-        ...
-
-    def dual(self) -> Any:
-        """Return the dual."""
-        ...
-
-    def solve(self, solver: Any = None, *, tol: float = 1e-8) -> Solution:
-        """Solve: a solution of a neighbouring problem may serve as evidence."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -203,6 +149,7 @@ def _is_usable(witness: Witness, dimension: int) -> bool:
     )
 
 
+@as_a_whole
 def _solved(problem: LinearProblem) -> Solution:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # what was reached is evidence all the same

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from flint import arb_mat
 from scipy import sparse
 
-from convexrank.backend.design import Design
+from convexrank.backend.design import held_as
 from convexrank.core.results import CertificateError
 from convexrank.proof.balls import Balls, above, arb, dot, exact, midpoints, total
 
@@ -25,21 +25,9 @@ _UNIT = 2.0**-53
 _TINIEST = 2.0**-1074
 
 
-class Products(Protocol):
-    """The two products with X that a proof needs."""
-
-    def scores(self, w: Array) -> Balls:
-        """Enclose Xw for an exact w."""
-        ...
-
-    def pull(self, slope: Balls) -> Balls:
-        """Enclose Xᵀu."""
-        ...
-
-
 def products(X: Any, entries: int = _ENTRIES) -> Products:
     """Return products with X that suit its kind and size."""
-    if isinstance(X, Design):
+    if not held_as(X).built:
         count = float(X.row_lengths() @ X.row_lengths())
         if count > _MOST:
             raise CertificateError(
@@ -136,6 +124,10 @@ class _Rounded:
                 for whole, entry, error in zip(found, moved, spread.tolist(), strict=True)
             ]
         return found
+
+
+#: The two products with X that a proof needs: ``scores(w)`` encloses Xw for an exact w, ``pull(slope)`` encloses Xᵀu.
+Products = _Dense | _Sparse | _Rounded
 
 
 def _enclosed(values: Array, sizes: Array, count: int) -> Balls:

@@ -32,8 +32,8 @@ class Sides:
     ----------
     scores : list of arb
         Scores of all rows.
-    loss : Loss
-        A loss with polynomial coefficients and a form in balls.
+    function : Function
+        The function φ(x) = ℓ(−x) of a loss, with coefficients and a form in balls.
     upper, shares : ndarray
         The upper rows, and their weights a.
     lower : ndarray
@@ -41,7 +41,7 @@ class Sides:
     """
 
     scores: Balls
-    loss: Any
+    function: Any
     upper: Array
     shares: Array
     lower: Array
@@ -80,7 +80,7 @@ class Sides:
         """Pairs (place of the upper row in order, number of the lower row) near the margin, with their loss."""
         (_, sure, maybe), (ups, _) = self._order, self._sorted
         return [
-            (place, number, self.loss.line(ups[place] - self.scores[row]))
+            (place, number, self.function.line(self.scores[row] - ups[place]))
             for number, row in enumerate(self.lower.tolist())
             for place in range(int(sure[number]), int(maybe[number]))
         ]
@@ -90,7 +90,7 @@ class Sides:
         """Prefix sums of a f^t in order, t from 0 to the degree."""
         scores, powers = self._sorted
         found = []
-        for _ in self.loss.polynomial:
+        for _ in self.function.coefficients:
             found.append(list(accumulate(powers, initial=ZERO)))
             powers = [power * score for power, score in zip(powers, scores, strict=True)]
         return found
@@ -101,7 +101,7 @@ class Sides:
         values, lags = [], [ZERO] * len(self.lower)
         for row, count in zip(self.lower.tolist(), sure, strict=True):
             end, value = 1 + self.scores[row], ZERO
-            for degree, factor in enumerate(self.loss.polynomial):
+            for degree, factor in enumerate(self.function.coefficients):
                 if factor:
                     value += arb(factor) * _shifted(
                         end, [moment[count] for moment in self._moments[: degree + 1]]
@@ -116,7 +116,7 @@ class Sides:
         """Return what the sums, with a factor each, pull at: slopes in the upper scores as given, and in the lower."""
         (order, sure, _), (ups, shares) = self._order, self._sorted
         degrees = [
-            (degree, factor) for degree, factor in enumerate(self.loss.polynomial) if degree and factor
+            (degree, factor) for degree, factor in enumerate(self.function.coefficients) if degree and factor
         ]
         most = max((degree for degree, _ in degrees), default=1)
         ends = [1 + self.scores[row] for row in self.lower.tolist()]
@@ -141,8 +141,8 @@ class Sides:
                 uppers[place] = uppers[place] - share * arb(factor) * degree * turn
         for place, number, (_, steep, _) in self._near:
             pull = marginal[number] * steep * shares[place]
-            uppers[place] = uppers[place] + pull
-            lowers[number] = lowers[number] - pull
+            uppers[place] = uppers[place] - pull
+            lowers[number] = lowers[number] + pull
         given = [ZERO] * len(ups)
         for place, row in enumerate(order.tolist()):
             given[row] = uppers[place]

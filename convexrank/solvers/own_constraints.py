@@ -21,9 +21,9 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.certificates import LinearRisk, certify, value_of
+from convexrank.core.certificates import certify, value_of
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
-from convexrank.core.minorants import Minorant, rounding
+from convexrank.core.minorants import LinearRisk, Minorant, rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness
 from convexrank.data import shown

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.capabilities import Feasibility
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import scale_of
 from convexrank.core.results import Solution, Status
 from convexrank.verification.comparison import CONIC, REFERENCE, Case, Comparison
 from convexrank.verification.convex import compare_convex
 from convexrank.verification.definitions import with_definition
-
-__all__ = ["Comparison", "compare"]
-
 
 # How far from the reference certificates are asked: factors exp(scale · normal).
 _SCALES = (0.0, 1e-8, 1e-4, 1e-2, 1.0)
@@ -64,7 +62,7 @@ def compare_feasibility(case: Case) -> Comparison:
 
 
 def _check_violations(
-    problem: Any, model: CvxpyModel, exact: Solution, rng: np.random.Generator
+    problem: Feasibility, model: CvxpyModel, exact: Solution, rng: np.random.Generator
 ) -> Iterable[str]:
     """Check that the violation is zero where the model is satisfied, and nowhere else."""
     centre = exact.x if exact.status is Status.CONVERGED else np.zeros(problem.dimension)

@@ -13,8 +13,6 @@ import numpy as np
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.solvers.own_algorithm import point_of
 
-__all__ = ["Case", "Comparison", "disagree"]
-
 Array = np.ndarray
 
 # Values of the same formula in another order of operations, relative to the largest value met on the way.

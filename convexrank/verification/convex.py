@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.jax_oracles import value_of
+from convexrank.core.capabilities import Smooth
 from convexrank.core.cvxpy_model import CvxpyModel, check_nonlinear_solver
 from convexrank.core.results import Solution, Status
+from convexrank.solvers.saddle._saddle import Saddle
 from convexrank.verification.comparison import CONIC, ORACLE, SLOPE, STEP, Case, Comparison, disagree
-
-__all__ = ["compare_convex"]
 
 Array = np.ndarray
 
@@ -163,7 +163,7 @@ def _check_slopes(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Gene
             yield f"slope of the {name} {slope:.8g} outside [{low:.8g}, {high:.8g}] of the model"
 
 
-def _check_gradient(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Generator) -> Iterable[str]:
+def _check_gradient(problem: Smooth, model: CvxpyModel, w: Array, rng: np.random.Generator) -> Iterable[str]:
     """Compare the gradient with differences of the model's value, on the way to another feasible point."""
     chord = problem.project_feasible(w + rng.normal(size=len(w))) - w
     length = float(np.linalg.norm(chord))
@@ -184,7 +184,7 @@ def _check_gradient(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Ge
 
 
 def check_players(
-    problem: Any, expected: float, w: Array, rng: np.random.Generator, precision: float
+    problem: Saddle, expected: float, w: Array, rng: np.random.Generator, precision: float
 ) -> Iterable[str]:
     """Compare responses of both sides of a game with other moves, and the payoff with the model's value.
 
@@ -212,7 +212,7 @@ def check_players(
     yield from _check_replies(problem, s, move, w)
 
 
-def _check_replies(problem: Any, s: Array, move: Array, w: Array) -> Iterable[str]:
+def _check_replies(problem: Saddle, s: Array, move: Array, w: Array) -> Iterable[str]:
     """Replies along a segment, and the gradient in w by differences of the payoff."""
     reply, slope = problem.replies(s, move)(0.3)
     if float(np.abs(reply - problem.maximizer(s + 0.3 * (move - s))).max()) > ORACLE:

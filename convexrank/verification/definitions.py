@@ -12,8 +12,6 @@ import numpy as np
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.verification.comparison import CONIC, ORACLE, Case, Comparison, disagree
 
-__all__ = ["with_definition"]
-
 Array = np.ndarray
 
 # Definitions are plain loops over pairs of rows: of more rows they would take minutes.

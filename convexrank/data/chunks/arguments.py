@@ -10,8 +10,9 @@ from scipy import sparse
 
 from convexrank.data.checks.arrays import read_array
 from convexrank.data.checks.values import check_integer, check_list, check_path
-from convexrank.data.chunks.sources import Given
+from convexrank.data.chunks.sources import Arrays, Given
 from convexrank.data.messages import shown
+from convexrank.data.sparse_matrices import well_formed
 
 Array = np.ndarray
 
@@ -68,6 +69,17 @@ def paths_of(paths: Any, name: str) -> tuple[str, ...]:
 def piece_rows(asked: Any) -> int | None:
     """Return the number of rows of a piece, if one is asked for."""
     return None if asked is None else check_integer(asked, "rows_per_piece", 1)
+
+
+def arrays_of(X: Any, y: Any, qid: Any, rows: int | None) -> Arrays:
+    """Return arrays as a source of pieces of so many rows, without a copy."""
+    if sparse.issparse(X):
+        X = sparse.csr_array(well_formed(X, "X"))
+    elif not isinstance(X, np.ndarray):
+        X = read_array(X, "X")
+    if X.ndim != 2:
+        raise ValueError(f"X has shape {X.shape}, expected two dimensions (n, d), one row an example.")
+    return Arrays(X, column_of(y, "y", X.shape[0]), column_of(qid, "qid", X.shape[0]), rows)
 
 
 def column_of(values: Any, name: str, length: int) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,10 +11,9 @@ from scipy import sparse
 
 from convexrank.backend.design import Design
 from convexrank.backend.gram import row_lengths
-from convexrank.data.checks.arrays import read_array
 from convexrank.data.checks.values import check_flag, check_integer, check_list, check_real
 from convexrank.data.chunks.arguments import (
-    column_of,
+    arrays_of,
     joined,
     paths_of,
     piece_rows,
@@ -29,7 +27,6 @@ from convexrank.data.chunks.reader import one_by_one, read_ahead
 from convexrank.data.chunks.sources import Arrays, Files, Given, Source, Told, is_in_memory
 from convexrank.data.chunks.text import Text
 from convexrank.data.messages import shown
-from convexrank.data.sparse_matrices import well_formed
 
 __all__ = ["SOURCES", "Chunks"]
 
@@ -146,14 +143,7 @@ class Chunks(Design):
         Chunks
             The pieces.
         """
-        if sparse.issparse(X):
-            X = sparse.csr_array(well_formed(X, "X"))
-        elif not isinstance(X, np.ndarray):
-            X = read_array(X, "X")
-        if X.ndim != 2:
-            raise ValueError(f"X has shape {X.shape}, expected two dimensions (n, d), one row an example.")
-        labels, queries = column_of(y, "y", X.shape[0]), column_of(qid, "qid", X.shape[0])
-        return cls(Arrays(X, labels, queries, piece_rows(rows_per_piece)))
+        return cls(arrays_of(X, y, qid, piece_rows(rows_per_piece)))
 
     @classmethod
     def from_files(cls, X: Any, y: Any = None, qid: Any = None, *, rows_per_piece: int | None = None) -> Self:
@@ -271,6 +261,8 @@ class Chunks(Design):
         made = Text(files, width, zero_based, sparse, queries, fill, rows)
         return cls(made if width else replace(made, n_features=made.width()))
 
+    in_memory = False
+
     # --- passes -------------------------------------------------------------------------------------------------------
 
     def pieces(self) -> Iterator[Piece]:
@@ -335,10 +327,6 @@ class Chunks(Design):
 
     def agree(self, name: str, said: Callable[[], dict[str, str]]) -> None:
         """Refuse arguments that differ between processes; they are put into words where there are several."""
-
-    def ending_after(self, seconds: float | None) -> AbstractContextManager[float | None]:
-        """End the body after this number of seconds, on all processes at once; yield the seconds left for others."""
-        return nullcontext(seconds)
 
     # --- as a matrix --------------------------------------------------------------------------------------------------
 

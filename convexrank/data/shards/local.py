@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from convexrank.data.checks.arrays import read_array
-from convexrank.data.chunks.arguments import column_of
+from convexrank.data.chunks.arguments import arrays_of, column_of
 from convexrank.data.chunks.chunks import SOURCES, Chunks
 from convexrank.data.chunks.pieces import NoRowsError, Raw
 from convexrank.data.chunks.sources import Arrays, Told, rows_at_once
 from convexrank.data.messages import shown
-from convexrank.data.sparse_matrices import well_formed
 
 Array = np.ndarray
 
@@ -80,14 +77,7 @@ def _source(X: Any, y: Any, qid: Any) -> Arrays | DeviceRows:
         for values, name in ((y, "y"), (qid, "qid")):
             column_of(values, name, rows)
         return made
-    if sparse.issparse(X):
-        X = sparse.csr_array(well_formed(X, "X"))
-    elif not isinstance(X, np.ndarray):
-        X = read_array(X, "X")
-    if X.ndim != 2:
-        raise ValueError(f"X has shape {X.shape}, expected two dimensions (n, d), one row an example.")
-    y, qid = (_in_memory(values, name) for values, name in ((y, "y"), (qid, "qid")))
-    return Arrays(X, column_of(y, "y", X.shape[0]), column_of(qid, "qid", X.shape[0]), None)
+    return arrays_of(X, _in_memory(y, "y"), _in_memory(qid, "qid"), None)
 
 
 # --- arrays of JAX ----------------------------------------------------------------------------------------------------

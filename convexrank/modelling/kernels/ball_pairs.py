@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from convexrank.core.results import CertificateError
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
-from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.ball_arrays import as_objects, in_balls, lines
 
 Array = np.ndarray
@@ -20,19 +18,7 @@ Array = np.ndarray
 MOST_PAIRS = 2_000_000
 
 
-class BallPairs(Protocol):
-    """Sums over the upper partners of each lower row, at given balls."""
-
-    def sums(self) -> tuple[Any, Any]:
-        """Return the sums, and how far the minorants chosen lie below them."""
-        ...
-
-    def pulls(self, u: Any) -> tuple[Any, Any]:
-        """Return the adjoints of the upper and of the lower scores, of adjoints u of the sums."""
-        ...
-
-
-def ball_pairs(node: PairSums, upper: Array, lower: Array) -> BallPairs:
+def ball_pairs(node: PairSums, upper: Array, lower: Array) -> _Sorted | _Running | ListedPairs:
     """Return the sums of an atom at the scores of upper and of lower rows, arrays of balls."""
     if node.function.coefficients is not None and node.function.line is not None:
         return _Sorted(node, upper, lower)
@@ -72,30 +58,15 @@ def _scatter(places: Array, x: Any, length: int) -> Array:
     return found
 
 
-@dataclass(frozen=True)
-class _Loss:
-    """A function as a loss of the margin, as :class:`convexrank.proof.sorted_sums.Sides` takes it."""
-
-    function: Function
-
-    @property
-    def polynomial(self) -> Any:
-        return self.function.coefficients
-
-    def line(self, z: Any) -> Any:
-        value, slope, slack = self.function.line(-z)  # type: ignore[misc]  # there is one
-        return value, -slope, slack
-
-
 class _Sorted:
     """Polynomials in (1 + x)₊, by one sort of each two sides; grades are halved again and again."""
 
     def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
         from convexrank.proof.sorted_sums import Sides
 
-        self.node, self.scores, loss = node, [*upper, *lower], _Loss(node.function)
+        self.node, self.scores = node, [*upper, *lower]
         self.parts = [
-            (Sides(self.scores, loss, up, node.weights[up], len(upper) + low), up, low)
+            (Sides(self.scores, node.function, up, node.weights[up], len(upper) + low), up, low)
             for up, low in _sides(node)
         ]
 

@@ -20,8 +20,6 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient, risk_and_shares
 
-__all__ = ["Line", "LogSumExpCoordinates"]
-
 Array = np.ndarray
 _EPS = float(np.finfo(np.float64).eps)
 # Exponents this far below the largest carry weight 1e-14: what a long step adds to the range of the exponents.

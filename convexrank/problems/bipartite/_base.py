@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design
 from convexrank.core.results import Status
-from convexrank.data import Chunks
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.recession import recession
 from convexrank.problems._formulation import Formulation
-
-__all__ = ["Bipartite", "random_features", "random_labels"]
 
 Array = np.ndarray
 
@@ -83,16 +79,6 @@ class Bipartite(Formulation):
         """Shares of the positives of their total weight: 1/I each by default."""
         return self.positive_weights / self.positive_weights.sum()
 
-    @cached_property
-    def log_positive_shares(self) -> Array:
-        """Logarithms of the positives' shares."""
-        return np.log(self.positive_shares)
-
-    @cached_property
-    def log_negative_shares(self) -> Array:
-        """Logarithms of the negatives' shares of their total weight: log(1/K) each by default."""
-        return np.log(self.negative_weights / self.negative_weights.sum())
-
     def margin(self, w: Array) -> float:
         """Return the lowest positive score less the highest negative score, the least of all queries."""
         scores, upper, lower = self.scores(w), self._groups.positive.axis, self._groups.negative.axis
@@ -105,7 +91,7 @@ class Bipartite(Formulation):
     @cached_property
     def _some_of_each(self) -> tuple[Any, Any] | None:
         """A few rows of each class; None where taking them is not cheap."""
-        if isinstance(self.X, Design | Chunks):
+        if not self._held.built:
             return None
         return self.X[self.positives[:_SOME]], self.X[self.negatives[:_SOME]]
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from scipy import sparse
 
-from convexrank.backend.gram import entries
+from convexrank.backend.design import held_as
+from convexrank.backend.gram import dense
 from convexrank.core.separability import find_separation
-from convexrank.data import Chunks
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.bipartite.p_norm_push import PNormPush
 
@@ -45,7 +42,7 @@ def trivial_remark(problem: Bipartite, x: Array) -> str:
     if not _gains_nothing(problem, x):
         return ""
     if (
-        isinstance(problem.X, Chunks)
+        not held_as(problem.X).in_memory
         or problem.qid is not None
         or problem.rows * problem.dimension > _MOST_ENTRIES
     ):
@@ -87,7 +84,5 @@ def limit_problem(problem: Bipartite) -> PNormPush:
 
 
 def _mean_and_negatives(problem: Bipartite) -> tuple[Array, Array]:
-    rows: Any = entries(problem.X[np.r_[problem.positives, problem.negatives]])
-    dense = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-    count = len(problem.positives)
-    return problem.positive_shares @ dense[:count], dense[count:]
+    rows, count = dense(problem.X[np.r_[problem.positives, problem.negatives]]), len(problem.positives)
+    return problem.positive_shares @ rows[:count], rows[count:]

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import Design
+from convexrank.backend.design import Design, held_as
+from convexrank.core.separability import units_of_features
 from convexrank.problems.margin_retargeting._joint_cost import JointCost
 
 Array = np.ndarray
@@ -52,8 +53,8 @@ def rewards_grow(cost: JointCost, rows: Any, l1: float) -> bool:
 
     blocks, steps = cost.blocks, np.flatnonzero(cost.blocks.above)
     n, count = rows.shape[0], len(blocks.sizes)
-    rows = _built(rows) if isinstance(rows, Design) else rows
-    unit = _units(rows)
+    rows = rows if held_as(rows).built else _built(rows)
+    unit = units_of_features(rows)
     scores = sparse.csr_array(rows) @ sparse.diags_array(unit)
     block = np.empty(n, dtype=np.int64)
     block[blocks.order] = np.repeat(np.arange(count), blocks.sizes)
@@ -90,10 +91,3 @@ def _built(design: Design) -> sparse.csr_array:
             "over all of them, built; give l2 > 0, or no reward."
         )
     return sparse.csr_array(design.columns(np.arange(d)))
-
-
-def _units(rows: Any) -> Array:
-    """A unit for each feature: linear programs drop coefficients that are tiny beside others."""
-    largest = abs(rows).max(axis=0)
-    size = np.asarray(largest.todense() if sparse.issparse(largest) else largest).ravel()
-    return 1.0 / np.where(size > 0, size, 1.0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Witness
-from convexrank.data import Chunks, check_nonnegative, check_vector, keep, keep_checked
+from convexrank.data import check_nonnegative, check_vector, keep, keep_checked
 from convexrank.divergences import SquaredEuclidean
 from convexrank.problems.margin_retargeting._base import MarginScores
 from convexrank.problems.margin_retargeting._cvxpy import joint_model
@@ -195,7 +195,7 @@ class MarginRetargeting(MarginScores):
     def capabilities(self) -> frozenset[str]:
         """As LinearScores, plus Blocks and FiniteSum; without the squared distance Referenced, not Exact."""
         offered = super().capabilities
-        if isinstance(self.X, Chunks):
+        if not self._held.in_memory:
             return offered
         offered |= {"Blocks"} if self.l1 == 0 else set()
         if math.isfinite(self.rules.largest_bend):

@@ -23,8 +23,6 @@ from convexrank.problems.graph_ranks._base import WalkRank
 from convexrank.problems.graph_ranks._random_graph import random_graph
 from convexrank.regularizers import L1Ball, L2Ball
 
-__all__ = ["PageRankPayoff"]
-
 Array = np.ndarray
 
 # The radius taken by default, in units of the threshold: line search is fastest about there.

@@ -10,7 +10,6 @@ import numpy as np
 from convexrank import losses
 from convexrank.backend.cached import cached_property
 from convexrank.data import (
-    Chunks,
     check_kernel,
     check_pairs,
     check_positive,
@@ -107,7 +106,7 @@ class PairRule(Declared):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.X, Chunks):
+        if not self._held.in_memory:
             raise TypeError("X holds rows out of memory, expected the features of the pairs as a matrix.")
         _ = self.ball  # a bad radius is refused here, not at the first solve
         keep_checked(self, check_positive, "l1_ball", "l2_ball")

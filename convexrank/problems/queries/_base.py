@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +10,11 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import dense
-from convexrank.backend.jax_oracles import shape_class
-from convexrank.data import Chunks, QueryGroups, as_groups, check_vector, keep
+from convexrank.backend.jax_oracles import HostRisk
+from convexrank.data import QueryGroups, as_groups, check_vector, keep
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.out_of_memory._queries import QuerySample, QueryStream, goes_in_order, sample_of
-
-__all__ = ["QueryScores", "counting_rows", "notes_of", "query_sums", "random_queries"]
 
 Array = np.ndarray
 
@@ -67,25 +64,6 @@ def _alone(whole: Any, first: int, last: int, rows: slice) -> Any:
     return made
 
 
-@dataclass(frozen=True)
-class HostRisk:
-    """A risk as a function that JAX can differentiate, by a callback. Hashable and picklable as its oracle.
-
-    Parameters
-    ----------
-    oracle : callable
-        Takes scores in float64, and returns the risk and its gradient.
-    """
-
-    oracle: Callable[[Array], tuple[float, Array]]
-
-    def __call__(self, data: Any, scores: Any) -> Any:
-        """Return the risk of scores laid out query by query."""
-        from convexrank.backend.host_callback import value_on_host
-
-        return value_on_host(lambda theta: self.oracle(theta.astype(np.float64)), scores)
-
-
 @dataclass(frozen=True, eq=False)
 class QueryScores(LinearScores):
     """Base of the problems whose risk is a sum over queries of a function of the query's scores.
@@ -123,12 +101,12 @@ class QueryScores(LinearScores):
     @cached_property
     def stream(self) -> ScoresStream | None:
         """The evaluator of rows out of memory in one pass, if the rows of each query are adjacent; else None."""
-        in_order = isinstance(self.X, Chunks) and goes_in_order(*self.by_query, self.X.most_rows)
+        in_order = not self._held.in_memory and goes_in_order(*self.by_query, self.X.most_rows)
         return ScoresStream(self) if in_order else None
 
     def sample(self) -> QuerySample | None:
         """Return the problem of some of the queries of tall rows out of memory, in memory; else None."""
-        return sample_of(self) if isinstance(self.X, Chunks) else None
+        return None if self._held.in_memory else sample_of(self)
 
     @property
     def by_query(self) -> tuple[Array, Array]:
@@ -159,11 +137,6 @@ class QueryScores(LinearScores):
     def levels(self) -> Array:
         """All grades, ascending."""
         return np.unique(self.y)
-
-    @cached_property
-    def padded_sizes(self) -> tuple[int, int]:
-        """Shape classes of the number of rows and of the number of queries, for compiled functions."""
-        return shape_class(self.groups.rows), shape_class(len(self.groups))
 
     def split(self, scores: Array) -> tuple[Array, ...]:
         """Return the scores of the rows that count, query by query."""

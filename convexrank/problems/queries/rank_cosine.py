@@ -8,28 +8,12 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.jax_oracles import pad
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_positive, keep_checked
 from convexrank.data.gains import gains
-from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.queries._base import QueryScores, random_queries
 
 Array = np.ndarray
-
-
-def _risk(data: Any, scores: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
-    query, directions, counted, sizes, floors = data
-    count = sizes.shape[0]
-    # a size of infinity stands for "not centred"
-    means = jax.ops.segment_sum(jnp.where(counted, scores, 0.0), query, count) / sizes
-    moved = jnp.where(counted, scores - jnp.append(means, 0.0)[query], 0.0)
-    lengths = jnp.sqrt(jax.ops.segment_sum(moved * moved, query, count) + floors)
-    cosines = jax.ops.segment_sum(directions * moved, query, count) / lengths
-    return 0.5 * jnp.isfinite(floors).sum() - 0.5 * cosines.sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,20 +118,6 @@ class RankCosine(QueryScores):
     @cached_property
     def _floors(self) -> Array:
         return self.groups.sizes * self.smoothing**2
-
-    @cached_property
-    def jax_risk(self) -> RiskData:
-        """The risk as a JAX function of the scores, query by query."""
-        (rows, queries), kind = self.padded_sizes, self.X.dtype
-        sizes = self.groups.sizes if self.center else np.full(len(self.groups), np.inf)
-        data = (
-            pad(self.groups.query, rows, queries),
-            pad(self.directions.astype(kind), rows),
-            np.arange(rows) < self.groups.rows,
-            pad(sizes.astype(kind), queries, np.inf),
-            pad(self._floors.astype(kind), queries, np.inf),
-        )
-        return RiskData(_risk, data, (rows,))
 
     def query_oracle(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, all queries at once."""

@@ -18,8 +18,6 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 
-__all__ = ["RealizableScores"]
-
 Array = np.ndarray
 
 

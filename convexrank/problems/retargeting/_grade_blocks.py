@@ -17,8 +17,6 @@ from convexrank.backend.cached import cached_property
 from convexrank.data import QueryGroups
 from convexrank.projections.chains import Layout, pool_chains
 
-__all__ = ["Chain", "GradeBlocks", "Sizes", "step_sizes"]
-
 Array = np.ndarray
 # Sizes of steps between grades, as a caller states them; see `step_sizes`.
 Sizes = float | tuple[float, ...] | Callable[[Array], Any] | None

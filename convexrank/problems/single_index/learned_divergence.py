@@ -9,10 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design
+from convexrank.backend.jax_oracles import HostRisk
 from convexrank.core.results import CertificateError
 from convexrank.data import (
-    Chunks,
     check_at_least,
     check_choice,
     check_positive,
@@ -25,7 +24,7 @@ from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links import Link, fit_link
 from convexrank.links.bounded_cost import RestrictedRisk, check_range, cut_off, restricted_marginal
 from convexrank.links.marginal_cost import MarginalRisk
-from convexrank.links.uniform_convexity import PowerRisk, power_marginal
+from convexrank.links.uniform_convexity import power_marginal
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.single_index._centred_norm import centred_square_norm
@@ -212,7 +211,7 @@ class LearnedDivergence(PublishedField):
         offered = super().capabilities if self.oracle == "marginal" else _OF_A_FIELD
         return (
             offered
-            if self.strong is None or self._beyond or isinstance(self.X, Chunks | Design)
+            if self.strong is None or self._beyond or not self._held.built
             else offered | {"Lipschitz"}
         )
 
@@ -266,11 +265,10 @@ class LearnedDivergence(PublishedField):
         """The risk as a JAX function of the scores, by a callback to the same code."""
         self._require("marginal", "the objective")
         if self._beyond:
-            cost: Any = PowerRisk(self.strong or 0.0, self.power)
-        elif self.output_range is None or self.smooth is None:
-            cost = MarginalRisk(self.strong, self.smooth)
-        else:
-            cost = RestrictedRisk(self.strong, self.smooth, self.output_range)
+            return RiskData(HostRisk(self.risk_and_score_gradient), (), (self.rows,))
+        if self.output_range is None or self.smooth is None:
+            return RiskData(MarginalRisk(self.strong, self.smooth), self.y, (self.rows,))
+        cost = RestrictedRisk(self.strong, self.smooth, self.output_range)
         return RiskData(cost, self.y, (self.rows,))
 
     def expected(self, w: Any) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 from flint import arb_mat
 from scipy.linalg import qr
 
-from convexrank.core.results import Certificate, CertificateError, Witness
+from convexrank.core.results import Certificate, CertificateError, Solution, Witness
 from convexrank.proof.balls import ONE, Balls, Tangent, arb, around, dot, exact
 from convexrank.proof.penalty import ExactPenalty
 from convexrank.proof.precision import Bounds, refined
@@ -30,8 +30,8 @@ _DEPENDENT = 1e-12
 _MOST_COLUMNS = 300
 
 
-class Primal(Protocol):
-    """Interface of problems with linear scores for proofs."""
+class LinearProblem(Protocol):
+    """Interface of problems for proofs."""
 
     @property
     def X(self) -> Any:
@@ -43,12 +43,44 @@ class Primal(Protocol):
         """The part of the objective that depends on w alone."""
         ...
 
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Names of the capabilities; a proof needs Convex."""
+        ...
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the risk is differentiable."""
+        ...
+
+    @property
+    def risk_infimum(self) -> float:
+        """A number that the risk is never below."""
+        ...
+
     def ball_tangent(self, scores: Balls) -> Tangent:
         """Return the risk and a tangent in the scores, over balls."""
         ...
 
+    def ball_below(self, scores: Balls, width: float) -> Tangent:
+        """Return what the multipliers of the risk smoothed by a width prove: a linear function, over balls."""
+        ...
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Return the bound in floats, whose kind says whether there is anything to prove."""
+        ...
+
+    @property
+    def conjugate(self) -> Any:
+        """The conjugate of the risk; None where there is no dual."""
+        ...
+
     def dual(self) -> Any:
         """Return the dual."""
+        ...
+
+    def solve(self, solver: Any = None, *, tol: float = 1e-8) -> Solution:
+        """Solve: a solution of a neighbouring problem may serve as evidence."""
         ...
 
 
@@ -66,12 +98,12 @@ class Dual(Protocol):
         ...
 
 
-def prove_by_dual(problem: Primal, w: Array, witness: Witness | None) -> Certificate:
+def prove_by_dual(problem: LinearProblem, w: Array, witness: Witness | None) -> Certificate:
     """Prove a bound on value − optimum of a problem at w by the dual point of w.
 
     Parameters
     ----------
-    problem : Primal
+    problem : LinearProblem
         A problem with a dual.
     w : ndarray, shape (d,)
         The point.
@@ -127,7 +159,7 @@ def prove_dual(dual: Dual, v: Array, w: Array) -> Certificate:
     return refined(type(dual).__name__, evaluate)
 
 
-def _primal_side(primal: Primal, matrix: Products, w: Array) -> tuple[Balls, Balls, arb]:
+def _primal_side(primal: LinearProblem, matrix: Products, w: Array) -> tuple[Balls, Balls, arb]:
     """A point in the constraints of the primal, its scores, and the risk there."""
     factor = ExactPenalty(primal.penalty).shrinking(w)
     if factor is None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
 from convexrank.backend.deadline import check_time
-from convexrank.backend.gram import dense, squares_times, times, transposed_times
+from convexrank.backend.design import held_as
+from convexrank.backend.gram import dense, scaled, squares_times, times, transposed_times
 from convexrank.core.score_model import ScoreProducts
 
 Array = np.ndarray
@@ -62,7 +62,7 @@ class System:
     @property
     def has_rows(self) -> bool:
         """Whether rows may be taken out of X."""
-        return isinstance(self.X, np.ndarray) or sparse.issparse(self.X)
+        return held_as(self.X).built
 
     def active(self) -> Array | None:
         """Return the rows whose curvature counts beside l2; None where these are nearly all, or not known."""
@@ -101,15 +101,12 @@ class System:
         inverse = 1.0 / base
         if not len(heavy):
             return lambda r: inverse * r
-        roots = np.sqrt(h[heavy])
-        rows = self.X[heavy]
-        B = sparse.diags_array(roots) @ rows if sparse.issparse(rows) else roots[:, None] * rows
-        scaled = B @ sparse.diags_array(inverse) if sparse.issparse(B) else B * inverse
-        inner = dense(B @ scaled.T)
+        B = scaled(self.X[heavy], np.sqrt(h[heavy]))
+        back = scaled(B.T, inverse)
+        inner = dense(B @ back)
         inner.flat[:: len(heavy) + 1] += 1.0
         factor = cho_factor(inner, check_finite=False)
-        back = scaled.T.tocsr() if sparse.issparse(scaled) else scaled.T
-        return lambda r: inverse * r - back @ cho_solve(factor, scaled @ r, check_finite=False)
+        return lambda r: inverse * r - back @ cho_solve(factor, back.T @ r, check_finite=False)
 
     def _heaviest(self, count: int) -> Array:
         if not count or not self.has_rows:

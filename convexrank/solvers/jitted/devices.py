@@ -9,8 +9,6 @@ from typing import Any
 from convexrank.backend.jax_start import uses_jax, with_x64
 from convexrank.data.messages import shown
 
-__all__ = ["DeviceMemoryError", "check_device", "check_room", "computing_on", "device_of", "find_device"]
-
 # What a program needs beside its data, as a share of them: scores, gradients, a trial point.
 _WORKING = 0.25
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from convexrank.backend.jax_oracles import rows_moved
 
-__all__ = ["check_rows_mesh", "first_device", "shared"]
-
 Array = np.ndarray
 AXIS = "rows"
 

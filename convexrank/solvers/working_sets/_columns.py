@@ -9,10 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design, largest
+from convexrank.backend.design import held_as
 from convexrank.backend.gram import columns_of
 from convexrank.core.score_model import ColumnSizes, ScoreModel, sizes_of_columns
-from convexrank.data import Chunks
 from convexrank.regularizers import Penalty
 
 Array = np.ndarray
@@ -28,12 +27,12 @@ class Columns:
     """
 
     def __init__(self, X: Any) -> None:
-        self.X = X
+        self.X, self._held = X, held_as(X)
 
     @cached_property
     def sizes(self) -> ColumnSizes | None:
         """Ranges and numbers of entries, for screening; None for designs and rows out of memory: it saves nothing."""
-        return None if isinstance(self.X, Design | Chunks) else sizes_of_columns(self._stored)
+        return sizes_of_columns(self._stored) if self._held.built else None
 
     @cached_property
     def _stored(self) -> Any:
@@ -45,13 +44,11 @@ class Columns:
 
     def products(self, places: Array) -> Callable[[Array], Array] | None:
         """Return what gives the products of columns with weights of rows between them, where it is cheap; else None."""
-        return self.X.products(places) if isinstance(self.X, Design) else None
+        return self._held.products(places)
 
     def most_violating(self, violations: Array, count: int) -> Array:
         """Return places of large violations, at most so many, of columns that are not nearly the same."""
-        if isinstance(self.X, Design):
-            return self.X.most_violating(violations, count)
-        return largest(violations, count)
+        return self._held.most_violating(violations, count)
 
 
 class ByColumns(Protocol):

@@ -64,11 +64,6 @@ class Caller:
     backend: str
     _programs: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
-    def differentiates(self) -> bool:
-        """Whether gradients come from the library that the loss is written in."""
-        return self.backend != "numpy"
-
     def arguments(self, instance: Instance, make: Callable[[Array], Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments after the scores; copies, so that nothing of ours can be changed."""
         args = [make(instance.y.copy())]
