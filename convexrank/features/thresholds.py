@@ -92,7 +92,9 @@ class Thresholds(LevelDesign):
         matrix, names, categories = read_columns(X, given=self.names)
         named = self.categories if isinstance(self.categories, Mapping) else None
         listed = (
-            check_list(self.categories or (), "categories", "names of columns") if named is None else named
+            check_list(() if self.categories is None else self.categories, "categories", "names of columns")
+            if named is None
+            else named
         )
         for column in listed:
             words = () if named is None else tuple(check_list(named[column], "categories", "names of values"))
