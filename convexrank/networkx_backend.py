@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from convexrank.backend.interruption import as_a_whole
+
 if TYPE_CHECKING:
     from convexrank.graphs import Graph
 
@@ -109,6 +111,7 @@ def should_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     return True
 
 
+@as_a_whole
 def pagerank(
     G: HeldGraph,
     alpha: float = 0.85,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.problems._columns_in_units import ColumnsInUnits, PenaltyInUnits, units_of_columns
+from convexrank.problems._columns_in_units import ColumnsInUnits, OverABall, PenaltyInUnits, units_of_columns
 from tests.tolerances import tolerance
 
 LARGE = [1e4, 1e8, 1e12]
@@ -112,3 +112,61 @@ def test_the_problem_in_units_is_the_same_problem():
     assert slope == pytest.approx(units * problem.smooth_value_and_gradient(w)[1])
     assert same.strong_convexity == pytest.approx(problem.l2 * units.min() ** 2)
     assert units_of_columns(cr.problems.PNormPush(*wide(1.0), p=2, **ELASTIC)) is None
+
+
+def kinks_by_cvxpy(name, X, y, free):
+    v, held = cp.Variable(X.shape[1]), np.ones(X.shape[1])
+    held[free] = 0.0
+    queries = np.arange(len(y)) // 8 if name == "RankSVM" else np.zeros(len(y))
+    risk = 0.0
+    for query in np.unique(queries):
+        rows, labels = X[queries == query] @ v, y[queries == query]
+        upper, lower = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
+        if name == "RankSVM":
+            risk += sum(cp.pos(1 - rows[i] + rows[k]) for i in upper for k in lower) / (
+                len(upper) * len(lower)
+            )
+        else:
+            risk = cp.sum(cp.pos(1 - rows[upper] + cp.max(rows[lower]))) / len(upper)
+    penalty = 1e-2 * held @ cp.abs(v) + 5e-3 * cp.sum_squares(cp.multiply(held, v))
+    return float(cp.Problem(cp.Minimize(risk + penalty)).solve("CLARABEL"))
+
+
+@pytest.mark.parametrize("scale", [1e8, 1e12])
+@pytest.mark.parametrize("name", ["RmaxPush", "RankSVM"])
+def test_kinks_of_elastic_nets_with_some_large_columns(name, scale):
+    """What l2 proves of the large columns is rounding, a ball of them more; of the others l2 proves all."""
+    X, y = wide(scale, 16, 24)
+    X[:, [10, 20]] *= scale
+    data = (X, y, np.arange(len(y)) // 8) if name == "RankSVM" else (X, y)
+    found = getattr(cr.problems, name)(*data, l2=1e-2, l1=1e-2).solve("bundle", max_iter=100)
+    assert found.converged
+    assert found.certificate.metric == "||w/units||"
+    # weights of large columns cost nothing to speak of: a model without their penalty, in columns of one size
+    X[:, [0, 10, 20]] /= scale
+    assert found.value == pytest.approx(kinks_by_cvxpy(name, X, y, [0, 10, 20]), rel=tolerance("conic"))
+
+
+def test_a_penalty_over_a_ball_is_bounded_by_l2_where_it_counts_and_by_the_ball_elsewhere():
+    rng = np.random.default_rng(1)
+    units, strong = np.array([1e-3, 1.0, 0.25, 1e-6]), np.array([False, True, True, False])
+    scaled = OverABall(0.3, 0.1, units=units, strong=strong)
+    assert not scaled.bounded
+    assert not scaled.smooth
+    radius = 2.0
+    for _ in range(8):
+        slope, error = rng.normal(size=4) * units, 1e-2 * rng.normal(size=4) * units
+        supremum, where = scaled.conjugate(slope, radius)
+        for other in rng.normal(size=(50, 4)):
+            other *= min(1.0, radius / np.linalg.norm(other))
+            w = units * other
+            value = 0.15 * w[strong] @ w[strong] + 0.1 * np.abs(w).sum()
+            assert scaled.value(other) == pytest.approx(value, rel=tolerance("summation"))
+            assert slope @ other - value <= supremum + tolerance("summation")
+        bound = scaled.conjugate_error(float(np.linalg.norm(error)), where, radius)
+        assert scaled.conjugate(slope + error, radius)[0] <= supremum + bound + tolerance("summation")
+    everything = OverABall(0.3, 0.1, units=units, strong=np.ones(4, dtype=bool))
+    given = PenaltyInUnits(0.3, 0.1, units=units)
+    assert everything.conjugate(slope, radius)[0] == pytest.approx(
+        given.conjugate(slope)[0], rel=tolerance("summation")
+    )

@@ -11,6 +11,7 @@ import threading
 import warnings
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -238,6 +239,10 @@ WHOLES = {
     "RetargetingRankerCV": lambda: cr.RetargetingRankerCV(n=3, cv=2).fit(X, GRADES, QID),
     "SingleIndexRegressor": lambda: cr.SingleIndexRegressor().fit(X, X[:, 0]),
     "path": lambda: cr.path(push(), p=[1, 2, 4]),
+    "solve_many": lambda: cr.solve_many(push(), l2=[1.0, 0.1]),
+    "bootstrap_weights": lambda: cr.inference.bootstrap_weights(push(), 3, seed=0),
+    "networkx": lambda: nx.pagerank(nx.path_graph(5), backend="convexrank"),
+    "proof of kinks": lambda: cr.problems.TopPush(X, Y, l2=0.1).prove(np.zeros(3)),
     "method path": lambda: push().path(l2=[1.0, 0.1]),
     "verify": lambda: cr.verify(cr.problems.PNormPush, instances=2),
     "pagerank": lambda: cr.pagerank(GRAPH),

@@ -55,7 +55,7 @@ def made(name):
         "SpectralPush": lambda: problems.SpectralPush(
             X, y, [0.2, 0.8], "logistic", l2=0.1, sample_weight=weights
         ),
-        "PartialAUC": lambda: problems.PartialAUC(X, y, 0.4, "hinge", l2=0.1, sample_weight=weights),
+        "PartialAUC": lambda: problems.PartialAUC(X, y, 0.4, "hinge", 0.3, l2=0.1, sample_weight=weights),
         "Push": lambda: problems.Push(X, y, 2.0, "squared_hinge", l2=0.1, sample_weight=weights),
         "ConvexRisk": lambda: problems.ConvexRisk(X, y + X[:, 0].round(), "logistic", l2_ball=0.5, l2=0.1),
         "RankSVM": lambda: problems.RankSVM(X, y, qid, "squared_hinge", l2=0.1),
@@ -187,6 +187,10 @@ FORGED = {
     ),
     "a spectrum by its name": ("SpectralPush", field(spectrum="uniform"), "no function has this type"),
     "a rate above 1": ("PartialAUC", field(max_fpr=1.5), "max_fpr is out of range"),
+    "no positive that counts": ("PartialAUC", field(min_tpr=1.0), "min_tpr is out of range"),
+    "a negative rate": ("PartialAUC", field(min_tpr=-0.5), "min_tpr is out of range"),
+    "a rate of yes": ("PartialAUC", field(min_tpr=True), "min_tpr is out of range"),
+    "another rate": ("PartialAUC", field(min_tpr=0.2), "the value is"),
     "a base below 1": ("RmaxPush", field(loss={"type": "Logistic", "base": 0.5}), "base is out of range"),
     "a base of 1": ("RmaxPush", field(loss={"type": "Logistic", "base": 1.0}), "base is out of range"),
     "a hinge with a parameter": ("Push", field(loss={"type": "Hinge", "base": 2.0}), "have the fields type"),

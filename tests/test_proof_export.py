@@ -364,6 +364,15 @@ def test_large_files_are_named_by_their_hash(tmp_path, capsys):
 # --- what is not exported ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", sorted(set(REGISTRY) - set(check.PROBLEMS)))
+def test_what_the_program_does_not_know_is_not_exported(name, tmp_path):
+    problem = REGISTRY[name].random(1)
+    x = problem.interior() if name == "RateConstrained" else problem.start()
+    with pytest.raises(cr.CertificateError, match=f"{name} is not among|nothing is proved about it"):
+        problem.export(x, tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+
+
 def test_what_cannot_be_exported_says_why(tmp_path):
     rng = np.random.default_rng(0)
     X, y, qid = rng.normal(size=(8, 2)), np.arange(8) % 2, np.repeat([0, 1], 4)

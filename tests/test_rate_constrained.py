@@ -21,7 +21,7 @@ def data(seed=0, n=60, d=3, share=0.4):
     return X, X[:, 0] + 0.5 * rng.normal(size=n) > np.quantile(X[:, 0], 1 - share)
 
 
-def by_cvxpy(X, y, l2, max_fpr=None, min_recall=None, min_precision=None):
+def by_cvxpy(X, y, l2, max_fpr=None, min_recall=None, min_precision=None, size=1.0):
     """The minimum, stated from the rates."""
     w, b = cp.Variable(X.shape[1]), cp.Variable()
     missed, alarms = cp.sum(cp.pos(1 - X[y] @ w + b)), cp.sum(cp.pos(1 + X[~y] @ w - b))
@@ -31,7 +31,7 @@ def by_cvxpy(X, y, l2, max_fpr=None, min_recall=None, min_precision=None):
         goal, limit = alarms / negative, positive - missed >= min_recall * positive
     if min_precision is not None:  # true positives ≥ q (true and false positives), by their bounds
         limit = (1 - min_precision) * (positive - missed) >= min_precision * alarms
-    problem = cp.Problem(cp.Minimize(goal + l2 / 2 * (cp.sum_squares(w) + cp.square(b))), [limit])
+    problem = cp.Problem(cp.Minimize(goal + l2 / 2 * (size * cp.sum_squares(w) + cp.square(b))), [limit])
     problem.solve(solver="CLARABEL")
     return problem.value
 
@@ -51,6 +51,15 @@ def test_the_minimum_and_the_rates(name):
         assert problem.rates(solution).recall == pytest.approx(recall)
         kept = {"max_fpr": fpr <= 0.2, "min_recall": recall >= 0.6, "min_precision": precision >= 0.3}
         assert kept[name]
+
+
+@pytest.mark.parametrize("scale", [1e9, 1e12])
+def test_features_of_any_size_have_the_same_minimum(scale):
+    """The weights of large features cost nothing; the threshold costs what it did."""
+    X, y = data(0, n=30)
+    solution = RateConstrained(scale * X, y, l2=0.02, max_fpr=0.2).solve()
+    assert solution.converged
+    assert solution.value == pytest.approx(by_cvxpy(X, y, 0.02, 0.2, size=0.0), rel=TOLERANCES["two solvers"])
 
 
 @pytest.mark.parametrize("name", LIMITS)

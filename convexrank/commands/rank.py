@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from convexrank.backend.interruption import as_a_whole
 from convexrank.commands.options import formulation, given_options, knows_queries
 from convexrank.commands.outcome import DISAGREES, FINE, Outcome, as_json, paragraph, quiet
 from convexrank.data import read_letor
@@ -40,6 +41,7 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run, takes_options=True)
 
 
+@as_a_whole
 def run(arguments: argparse.Namespace) -> Outcome:
     """Fit every problem, and return the table of measures on the other file."""
     from convexrank.estimators import QueryScaler

@@ -57,7 +57,8 @@ def model_minimum(
     sized = penalty.l1 > 0 or isinstance(penalty.ball, L1Ball)
     size = d + 1 + (d if sized else 0)
     quadratic = sparse.diags_array(np.r_[np.full(d, penalty.curvatures / scale), np.zeros(size - d)])
-    linear = np.r_[penalty.curvatures / scale * centre, 1.0, np.full(size - d - 1, penalty.strengths / scale)]
+    pull = np.full(d, penalty.strengths / scale) if sized else np.empty(0)
+    linear = np.r_[penalty.curvatures / scale * centre, 1.0, pull]
     step: Any = sparse.eye_array(d, size, format="csr")
     sizes: Any = sparse.eye_array(d, size, k=d + 1, format="csr")
     below = np.hstack([slopes / scale, np.full((count, 1), -1.0), np.zeros((count, size - d - 1))])

@@ -188,6 +188,11 @@ def _under(problem: Solvable, solver: Any, constraints: Any) -> Any:
             f"constraints is {shown(constraints)}, expected a function of the weights that returns a list of "
             "constraints of cvxpy."
         )
+    if _missing(load("exact"), problem):
+        raise ValueError(
+            f"constraints given, but {type(problem).__name__} with these arguments has no exact model that takes "
+            f"them; leave them out. Solvers that fit: {_fitting(problem)}."
+        )
     made = resolve(problem, "exact" if solver is None else solver)
     if not hasattr(made, "constraints"):
         raise ValueError(

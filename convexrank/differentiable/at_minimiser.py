@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.interruption import as_a_whole
 from convexrank.core.results import ConvergenceWarning, Status
 
 __all__ = ["AtMinimiser"]
@@ -49,6 +50,7 @@ class AtMinimiser:
     w: Array
 
     @classmethod
+    @as_a_whole
     def of(cls, problem: Any, solver: Any, tol: float) -> Self:
         """Solve, and take Newton's steps until they are rounding.
 

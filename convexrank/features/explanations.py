@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from convexrank.data import shown
+from convexrank.data import check_real, read_array, shown
 from convexrank.data.nodes import pandas
 
 __all__ = ["Explanation"]
@@ -51,6 +51,7 @@ class Explanation:
     @classmethod
     def of(cls, score: float, terms: Mapping[str, float], values: Mapping[str, Any]) -> Self:
         """Sort the terms by size, and find their values."""
+        score = check_real(score, "score")
         for argument, given in (("terms", terms), ("values", values)):
             if not isinstance(given, Mapping):
                 raise TypeError(
@@ -107,8 +108,9 @@ def one_row(X: Any) -> Any:
     """
     if hasattr(X, "to_frame") and not hasattr(X, "columns"):  # a row of a data frame
         return X.to_frame().T.infer_objects()
-    if not hasattr(X, "columns") and not sparse.issparse(X) and np.ndim(X) == 1:
-        return np.asarray(X)[None]
+    if not hasattr(X, "columns") and not sparse.issparse(X) and isinstance(X, list | tuple | np.ndarray):
+        X = read_array(X, "X")
+        X = X[None] if X.ndim == 1 else X
     if np.ndim(X) == 0 and not hasattr(X, "columns") and not sparse.issparse(X):
         raise ValueError(f"X is {shown(X)}, expected one row; pass X[[i]], or frame.iloc[[i]].")
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -121,7 +123,8 @@ def values_of(row: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return the values of a table of one row by name."""
     if hasattr(row, "columns"):
         return {str(name): np.asarray(row[name])[0] for name in row.columns}
-    return dict(zip(names, (row.toarray() if sparse.issparse(row) else np.asarray(row))[0], strict=True))
+    values = (row.toarray() if sparse.issparse(row) else np.asarray(row))[0]
+    return dict(zip(names, values.astype(np.float64) if values.dtype == object else values, strict=True))
 
 
 def moments(X: Any) -> tuple[Array, Array]:

@@ -92,9 +92,11 @@ class Thresholds(LevelDesign):
         matrix, names, categories = read_columns(X, given=self.names)
         named = self.categories if isinstance(self.categories, Mapping) else None
         listed = (
-            check_list(() if self.categories is None else self.categories, "categories", "names of columns")
-            if named is None
-            else named
+            named
+            if named is not None
+            else check_list(
+                () if self.categories is None else self.categories, "categories", "names of columns"
+            )
         )
         for column in listed:
             words = () if named is None else tuple(check_list(named[column], "categories", "names of values"))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.interruption import as_a_whole
 from convexrank.core.many import Solutions, solve_many
 from convexrank.data import check_flag, check_integer, check_probability, check_vector, shown
 from convexrank.data.deprecation import progress_as_verbose
@@ -134,6 +135,7 @@ def _above_half(threshold: float) -> float:
 
 
 @progress_as_verbose
+@as_a_whole
 def bootstrap_weights(
     problem: Any,
     count: int = 1000,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_spectrum, shown
+from convexrank.data import check_real, check_share, check_spectrum, shown
 from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import (
@@ -224,12 +224,10 @@ def mean_of_highest(
         )
     a = plain(_weights(x, weights, positive=True))
     if share is not None:
-        if not 0.0 < share <= 1.0:
-            raise ValueError(f"share is {share}, expected a number above 0 and at most 1.")
-        if share == 1.0:
+        if check_share(share, "share") == 1.0:
             return mean(x, weights)
-    elif not count >= 1 or count % 1 != 0:  # type: ignore[operator]  # one of them is given
-        raise ValueError(f"count is {count}, expected a whole number of at least 1.")
+    elif not (number := check_real(count, "count")) >= 1 or number % 1 != 0:
+        raise ValueError(f"count is {shown(count)}, expected a whole number of at least 1.")
     axis: Any = x.axis
     asked = np.full(axis.count, float(count)) if count is not None else share * axis.sums(recorded(a))
     if (a >= axis.spread(plain(asked))).all():  # within every row that may be the highest

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convexrank.data import (
+    check_binary_labels,
     check_flag,
     check_integer,
     check_list,
@@ -82,14 +83,15 @@ def roc(
                 "curves is a mapping, which has the scores; leave scores out, or pass labels first."
             )
         named = scores if isinstance(scores, Mapping) else {"": scores}
+        positive = check_binary_labels(curves, name="curves")
         for found in named.values():
             length = len(check_vector(found, name="scores"))
-            if hasattr(curves, "__len__") and len(curves) != length:
+            if len(positive) != length:
                 raise ValueError(
-                    f"scores has {length} entries and curves has {len(curves)} labels, expected as many; pass both of "
-                    "the same rows."
+                    f"scores has {length} entries and curves has {len(positive)} labels, expected as many; pass both "
+                    "of the same rows."
                 )
-        curves = {label: (curves, found) for label, found in named.items()}
+        curves = {label: (positive, found) for label, found in named.items()}
     check_mapping(curves, "curves", "{label: (y, scores)}, or labels and scores")
     curves = {label: _scored(curve) for label, curve in curves.items()}
     _check_rankings(curves, "curves")

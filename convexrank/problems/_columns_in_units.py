@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -72,6 +72,51 @@ class PenaltyInUnits(Penalty):
             return super().conjugate_error(error, where, radius)
         least = float(self.curvatures.min())
         return error * (float(np.linalg.norm(where)) + error / (2.0 * least)) if error > 0.0 else 0.0
+
+
+@dataclass(frozen=True)
+class OverABall(PenaltyInUnits):
+    """A penalty without a ball as one of v = w/units, whose l2 counts for some weights; a ball bounds the others."""
+
+    strong: Array = field(kw_only=True)
+
+    @cached_property
+    def bounded(self) -> bool:
+        """No: the conjugate is finite over a ball only."""
+        return False
+
+    @cached_property
+    def smooth(self) -> bool:
+        """No: l2 is not the same for all weights."""
+        return False
+
+    @property
+    def curvatures(self) -> Array:
+        """What l2 is for each weight, shape (d,)."""
+        return self.l2 * np.where(self.strong, self.units, 0.0) ** 2
+
+    def value(self, w: Array) -> float:
+        """Evaluate at v."""
+        given = replace(self._given, l2=0.0).value(self.units * w)
+        return given + 0.5 * float(self.curvatures @ (w * w))
+
+    def conjugate(self, v: Array, radius: float = math.inf) -> tuple[float, Array]:
+        """Return a bound on the supremum over a ball of v, and where it is attained by each of the two parts."""
+        shrunk, strong = self._shrunk(v, self.l1), self.strong
+        where, rest = np.zeros(len(v)), np.where(strong, 0.0, shrunk)
+        where[strong] = shrunk[strong] / self.curvatures[strong]
+        size = float(np.linalg.norm(rest))
+        if size > 0.0 and math.isfinite(radius):
+            where += rest * (radius / size)
+        return 0.5 * float(shrunk[strong] @ where[strong]) + (radius * size if size > 0.0 else 0.0), where
+
+    def conjugate_error(self, error: float, where: Array, radius: float = math.inf) -> float:
+        """Bound the increase of the conjugate for a change of its argument."""
+        if not error > 0.0:
+            return 0.0
+        least = float(self.curvatures[self.strong].min(initial=math.inf))
+        strong = float(np.linalg.norm(where[self.strong])) + error / (2.0 * least)
+        return error * (strong + (0.0 if self.strong.all() else radius))
 
 
 class _Steps(Convex, Proximal, Protocol):

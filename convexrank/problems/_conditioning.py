@@ -18,7 +18,7 @@ from convexrank.backend.gram import row_lengths, squares_times
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.minorants import EPS, LinearRisk, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
-from convexrank.problems._columns_in_units import PenaltyInUnits
+from convexrank.problems._columns_in_units import OverABall, PenaltyInUnits
 from convexrank.regularizers import Penalty
 
 Array = np.ndarray
@@ -167,10 +167,11 @@ def times_units(problem: _HasUnits, units: Array) -> Any:
 
 @dataclass(frozen=True)
 class InUnits:
-    """A problem as one of v = w/units, without l2: the same objective, and a ball that fits all columns.
+    """A problem as one of v = w/units: the same objective, and a ball that fits all columns.
 
     It serves where nothing bounds the minimiser, and where a penalty is so weak that what it proves is rounding: l2 is
-    then a part of the risk, of which tangents are taken, and no bound on v follows from l1.
+    then a part of the risk, of which tangents are taken, for the weights for which it is weak, and no bound on v
+    follows from l1.
     """
 
     problem: _HasUnits
@@ -190,9 +191,18 @@ class InUnits:
         return np.ones(self.dimension) if self._alike else self.problem.units
 
     @cached_property
+    def _strong(self) -> Array:
+        """The weights for which l2 is not weak, shape (d,)."""
+        return self.problem.penalty.l2 * self.problem.units**2 >= _WEAK_L2
+
+    @cached_property
     def penalty(self) -> Penalty:
-        """The penalty without l2."""
-        given = replace(self.problem.penalty, l2=0.0)
+        """The penalty without l2 where that is weak."""
+        given = self.problem.penalty
+        if self._strong.any():
+            options: dict[str, Any] = {"nonnegative": given.nonnegative, "units": self.units}
+            return OverABall(given.l2, given.l1, strong=self._strong, **options)
+        given = replace(given, l2=0.0)
         if given.l1 == 0 or self._alike:
             return given
         return PenaltyInUnits(l1=given.l1, nonnegative=given.nonnegative, units=self.units)
@@ -222,11 +232,12 @@ class InUnits:
         return row_lengths(self.problem.X, None if self._alike else self.units)
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
-        """Return a tangent of the risk, and of l2, at a w in these units."""
+        """Return a tangent of the risk, and of l2 where it is weak, at a w in these units."""
         point, l2 = self.units * w, self.problem.penalty.l2
         found = self.problem._minorant_of(point, width, self._lengths)
-        half = 0.5 * l2 * float(point @ point)
-        error, slope = rounding(len(w)) * half, self.units * (l2 * point)
+        weak = np.where(self._strong, 0.0, point)
+        half = 0.5 * l2 * float(weak @ weak)
+        error, slope = rounding(len(w)) * half, self.units * (l2 * weak)
         return replace(
             found,
             risk=found.risk + half,
@@ -239,9 +250,9 @@ class InUnits:
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the gradient of the smooth part, at a point in the caller's units."""
-        v = w / self.units
+        v, strong = w / self.units, self.problem.penalty.l2 * np.where(self._strong, w, 0.0)
         radius = certificate_radius(self.penalty, self.risk_infimum, v, value, self.unit)[1]
-        return self.penalty.gap(v, -self.units * gradient, radius)
+        return self.penalty.gap(v, self.units * (strong - gradient), radius)
 
     def certificate(self, w: Array, witness: Witness | None) -> Certificate:
         """Bound value − optimum at a point and with a witness in the caller's units."""

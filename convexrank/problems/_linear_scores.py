@@ -14,7 +14,7 @@ import numpy as np
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import LastValue, cached_property, hand_over, preset
-from convexrank.backend.design import Rows, rows_of
+from convexrank.backend.design import Held, held_as
 from convexrank.backend.gram import (
     entries,
     row_lengths,
@@ -195,8 +195,8 @@ class LinearScores(Problem):
     always_feasible = True
 
     @cached_property
-    def _held(self) -> Rows:
-        return rows_of(self.X)
+    def _held(self) -> Held:
+        return held_as(self.X)
 
     @property
     def rows(self) -> int:
@@ -625,6 +625,9 @@ class LinearScores(Problem):
         if problem._near is None or found.gap <= enough:
             return found
         near = problem._near.certificate(w, given)
+        if near.gap > enough and given is not None and not self.differentiable:
+            # rounding decides on which side of a kink a point of the solver lies; here others are looked for
+            near = problem._near.certificate(w, None)
         return near if near.gap <= enough else found
 
     @cached_property

@@ -46,7 +46,6 @@ def length(x):
     return power(dot(x, x), arb(1) / 2)
 
 # --- convex functions of the scores -----------------------------------------------------------------------------------
-
 class Convex:
     """A convex function of the scores: its value at a point, and a minorant Σ factor · part, ``slack`` below there."""
     def __init__(self, value, slack=NIL, parts=(), affine=True):
@@ -94,7 +93,6 @@ def softplus(x):
     return x.exp().log1p(), 1 / (1 + (-x).exp()), NIL
 
 # --- what a folder may hold: parameters and their ranges, those of the constructors of convexrank ---------------------
-
 def real(x):
     return type(x) in (int, float) and abs(x) <= sys.float_info.max
 def positive(x):
@@ -136,6 +134,7 @@ MARGINS = {name: LOSSES[name] for name in ("Hinge", "SquaredHinge")}
 WORTH = {"softmax": lambda y: arb(y).exp(), "exp2": lambda y: arb(2) ** arb(y) - 1, "linear": arb}
 LINEAR, FLOOR = {"l2": not_negative, "l1": not_negative}, lambda x: x is None or positive(x)
 DAMPING, STEPS = {"alpha": lambda x: real(x) and 0 <= x < 1}, lambda x: type(x) is list and all(map(positive, x))
+RATES = {"max_fpr": lambda x: positive(x) and x <= 1, "min_tpr": lambda x: x is None or (positive(x) and x < 1)}
 SPECTRA = {"Spectrum": ({"ends": STEPS, "heights": STEPS, "counted": flag}, None)}
 PROBLEMS = {
     "PNormPush": {"p": positive, **LINEAR},
@@ -145,7 +144,7 @@ PROBLEMS = {
     "IRPush": LINEAR,
     "RmaxPush": {"loss": function(LOSSES), **LINEAR},
     "SpectralPush": {"spectrum": function(SPECTRA), "loss": function(LOSSES), **LINEAR},
-    "PartialAUC": {"max_fpr": lambda x: positive(x) and x <= 1, "loss": function(LOSSES), **LINEAR},
+    "PartialAUC": {**RATES, "loss": function(LOSSES), **LINEAR},
     "Push": {"price": function(PRICES), "loss": function(LOSSES), **LINEAR},
     "ConvexRisk": {"loss": function(LOSSES), **LINEAR},
     "RankSVM": {"loss": function(MARGINS), "normalize": flag, **LINEAR},
@@ -261,7 +260,6 @@ def check_graph(d):
     need(min(v) >= 0 and max(v) > 0, "teleport is no distribution")
 
 # --- kind "global" ----------------------------------------------------------------------------------------------------
-
 def lists(d, t):  # Σ c (Σ p log p + log Σ eˢ − <p, s>) over queries, p the distribution that the grades ask for
     terms = []
     for levels in d["levels"]:
@@ -302,12 +300,13 @@ def risk(d, t):  # d holds data and parameters, t the scores; pos and neg are pa
         both = lambda a: (price(a.exp())[0], price(a.exp())[1] * a.exp(), NIL)  # noqa: E731
         return add(*((b, through(both, add((ONE, level), (ONE, t[k])))) for k, b in neg))
     if name in ("Push", "PartialAUC"):
-        sums = [(b, add(*((a, through(line, add((ONE, t[k]), (-ONE, t[i])))) for i, a in pos))) for k, b in neg]
-        share, mass = 1 / total(a for _, a in pos), d.get("max_fpr", 1) * total(b for _, b in neg)
-        return add(*((b, through(price, one)) for b, one in sums) if name == "Push" else [(share, highest(sums, mass))])
+        lost = [(b, [(a, through(line, add((ONE, t[k]), (-ONE, t[i])))) for i, a in pos]) for k, b in neg]
+        if name == "Push":
+            return add(*((b, through(price, add(*one))) for b, one in lost))
+        low, top = (1 - (d["min_tpr"] or 0)) * total(a for _, a in pos), d["max_fpr"] * total(b for _, b in neg)
+        return highest([(b, highest(one, low)) for b, one in lost], top)
     need(name in ("ConvexRisk", "RankSVM"), "the risk is not written down")
-    a, terms = d["weight"].tolist(), []
-    whole = total(a)
+    a, whole, terms = d["weight"].tolist(), total(d["weight"].tolist()), []
     need(name == "RankSVM" or whole > 1, "the weights do not sum to more than 1")
     for levels in d["levels"]:
         pairs = [(i, j) for up in levels for low in levels if up > low for i in levels[up] for j in levels[low]]
@@ -351,7 +350,6 @@ def gap_of(d, until):  # returns F(w) and a bound on F(w) − min F
     return value, min(gaps, key=lambda gap: float(gap.upper()))
 
 # --- kind "distance" --------------------------------------------------------------------------------------------------
-
 def distance_of(d, until):  # returns 0, for the value, and d/(1 − c)
     n, alpha, x, ends = len(d["x"]), arb(d["alpha"]), list(map(arb, d["x"].tolist())), d["offsets"].tolist()
     need(time.monotonic() < until, f"it takes more than {SECONDS} seconds")

@@ -18,6 +18,7 @@ from typing import Self
 
 import numpy as np
 
+from convexrank.backend.interruption import as_a_whole
 from convexrank.core.results import Certificate, CertificateError, ConvergenceWarning, Solution, Witness
 from convexrank.proof.balls import ONE, ZERO, Balls, Tangent, above, arb, at_precision, dot, exact
 from convexrank.proof.duality.weak import LinearProblem, prove_by_dual
@@ -148,6 +149,7 @@ def _is_usable(witness: Witness, dimension: int) -> bool:
     )
 
 
+@as_a_whole
 def _solved(problem: LinearProblem) -> Solution:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # what was reached is evidence all the same

@@ -118,6 +118,11 @@ class ExactSolver:
             )
         if not isinstance(self.options, Mapping):
             raise TypeError(f"options is {shown(self.options)}, expected a mapping of options of cvxpy.")
+        if self.constraints is not None and not callable(self.constraints):
+            raise TypeError(
+                f"constraints is {shown(self.constraints)}, expected a function of the weights that returns a list of "
+                "constraints of cvxpy, or None."
+            )
 
     def restricted(self, problem: Exact) -> Exact:
         """Return the problem under the caller's constraints, if there are any."""

@@ -58,7 +58,7 @@ RIGHT = (
     Allowed("so large a strength takes all steps", "slow", parameter="score_reg", value=r"2\*\*63"),
     Allowed("nothing is proved of data whose scores overflow", "infinite", parameter="X", value=_EXTREME),
     Allowed("numpy says that the scores of a point overflow", "warning", parameter="w|x", value=_EXTREME),
-    Allowed("the same of new rows", "warning", r".*predict.*", "X", _EXTREME),
+    Allowed("the same of new rows", "warning", r".*(predict|explain).*", "X", _EXTREME),
     Allowed("matplotlib says that it widens an axis of one value", "warning", r".*plotting.*", value=_EXTREME),
     Allowed("the scale of such features is what the strength follows", "nameless", r".*SingleIndex.*", "X", _EXTREME),
     Allowed("without an excess no constant is enough, as documented", "infinite", r".*noise_constant.*"),

@@ -48,9 +48,9 @@ MODULES = (
 # What users get, and do not make.
 RESULTS = {
     "Band", "Bound", "BregmanResult", "Calibration", "ClaimsReport", "Claim", "Comparison", "Counterexample",
-    "Difference", "Farm", "FarmGain", "Finding", "Interval", "LetorData", "LetorFold", "ListLength", "Lists",
-    "LossReport", "PerturbationBound", "PublishedRank", "RademacherAverage", "RankingRisk", "Report", "SampleSize",
-    "ScoreCard", "Shapes", "Solution", "State", "TableData", "Threshold", "TopHits",
+    "Difference", "Explanation", "Farm", "FarmGain", "Finding", "Interval", "LetorData", "LetorFold", "ListLength",
+    "Lists", "LossReport", "PerturbationBound", "PublishedRank", "RademacherAverage", "RankingRisk", "Report",
+    "SampleSize", "ScoreCard", "Shapes", "Solution", "State", "TableData", "Threshold", "TopHits",
 }  # fmt: skip
 # Helpers of the package that stand in a public list for its own modules, and what contributors write claims with.
 INTERNAL = {

@@ -122,10 +122,14 @@ class MultiplierSearch:
         bracket: _Bracket = state.memory
         multiplier = bracket.next()
         near = bracket.high or bracket.low
-        x0 = bracket.inside if near is None else near.x
+        lagrangian, x0 = problem.lagrangian(multiplier), None if near is None else near.x
         with warnings.catch_warnings():  # its bound counts, whatever its status
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solution = problem.lagrangian(multiplier).solve(tol=_INNER, x0=x0)
+            solution = lagrangian.solve(tol=_INNER, x0=x0)
+            if (
+                x0 is not None and not solution.converged
+            ):  # a start may be far out for columns of another size
+                solution = min(solution, lagrangian.solve(tol=_INNER), key=lambda found: found.gap)
         bound = problem.dual_value(multiplier, solution.certificate.lower_bound)
         tried = _Tried(multiplier, solution.x, problem.excess(solution.x), bound)
         before = bracket.width
