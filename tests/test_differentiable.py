@@ -162,6 +162,18 @@ def test_single_precision_of_the_caller():
     assert not jax.config.jax_enable_x64
 
 
+def test_a_second_gradient_compiles_nothing(caplog):
+    weights_of = cr.SolutionMap(push())
+    slope, compiled = jax.grad(lambda l2: weights_of(l2=l2).sum()), []
+    with jax.log_compiles(True):
+        for l2 in (0.1, 0.2):
+            caplog.clear()
+            slope(l2)
+            compiled.append(sum("Finished XLA compilation" in each.getMessage() for each in caplog.records))
+    assert compiled[0] > 0
+    assert compiled[1] == 0
+
+
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_products_in_the_place_of_a_matrix(make, monkeypatch):
     """Systems by conjugate gradients have the solutions of those by the matrix; X may be sparse."""

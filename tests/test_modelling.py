@@ -302,6 +302,11 @@ BUGS = {
     "the border between the lowest": of_member(
         highest, "border_of", lambda old: lambda node, x: old(node, -x)
     ),
+    "the highest upper rows in means over the lowest": of_member(
+        steps, "weights_at", lambda old: lambda node, upper: old(node, -upper)
+    ),
+    "means over the lowest doubled in loops": of_member(loops, "_pair_mean", twice),
+    "weights of pairs in means doubled": of_member(conjugate, "_shares_of_pairs", twice),
     "levels before one another forgotten": of_member(
         cumulative, "scan", lambda old: lambda join, values, firsts: old(join, values, np.ones_like(firsts))
     ),

@@ -33,7 +33,7 @@ class Transposed:
         return self._times(u)
 
 
-class Rows:
+class Held:
     """What problems ask of whatever holds their features: as it stands, a matrix of numpy or scipy."""
 
     #: Whether all rows are in memory, and whether their entries are stored.
@@ -57,15 +57,15 @@ class Rows:
         return nullcontext(seconds)
 
 
-_STORED = Rows()
+_STORED = Held()
 
 
-def rows_of(X: Any) -> Rows:
+def held_as(X: Any) -> Held:
     """Return what holds features: a design, pieces of rows, or what all matrices are."""
-    return X if isinstance(X, Rows) else _STORED
+    return X if isinstance(X, Held) else _STORED
 
 
-class Design(Rows):
+class Design(Held):
     """A real matrix of n rows and d columns that is known by its products and by single columns, in float64.
 
     A subclass gives ``shape``, the scores Xw as ``_scores(w)``, the sums over each column Xᵀu as ``_sums(u)``,

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
 from convexrank.core.display import draw
@@ -142,7 +142,7 @@ class Path(SolutionSequence):
             The rows; if X of the problem is a design, also a table that its ``transform`` takes.
         """
         own = self.solutions[0].instance
-        if own is not None and not rows_of(getattr(own, "X", None)).built and rows_of(X).built:
+        if own is not None and not held_as(getattr(own, "X", None)).built and held_as(X).built:
             X = own.X.transform(X)  # type: ignore[attr-defined]  # all of ours have it
         return np.array([np.asarray(X @ solution.x) for solution in self.solutions])
 

@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property, preset
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.jax_start import with_x64
 from convexrank.core.solving import resolve
 from convexrank.data import check_positive, shown
@@ -109,7 +109,7 @@ class SolutionMap:
         check_positive(self.tol, "tol")
         resolve(problem, self.solver)
         name = type(problem).__name__
-        if not rows_of(problem.X).built:
+        if not held_as(problem.X).built:
             raise ValueError(f"X is {shown(problem.X)}, expected an array or a sparse array in memory.")
         if not problem.convex or problem.penalty.ball is not None:
             raise ValueError(
@@ -222,17 +222,30 @@ class SolutionMap:
         free = (w != 0.0) | (jnp.asarray(values.get("l1", self.problem.l1)) <= 0.0)
         slope, held = self._compiled_slope, self._held(values)
         pull = jax.jvp(lambda given: slope(w, given, held), (values,), (changes,))[1]
+        return w, self._compiled_system(w, values, held, free, jnp.where(free, -pull, 0.0))
+
+    @cached_property
+    def _compiled_system(self) -> Any:
+        """The solution of the linear system: one program, where an eager one would be compiled for each call."""
+        import jax
+
+        return jax.jit(self._system)
+
+    def _system(self, w: Any, values: dict[str, Any], held: dict[str, Any], free: Any, b: Any) -> Any:
+        """The weights that are free move so that the slope changes by b; the others stay."""
+        import jax
+        import jax.numpy as jnp
 
         def hessian(u: Any) -> Any:
-            bent = jax.jvp(lambda x: slope(x, values, held), (w,), (jnp.where(free, u, 0.0),))[1]
+            moved = jnp.where(free, u, 0.0)
+            bent = jax.jvp(lambda x: self._slope(x, values, held), (w,), (moved,))[1]
             return jnp.where(free, bent, u)
 
         def solve(_: Any, b: Any) -> Any:
             result = jax.ShapeDtypeStruct(b.shape, b.dtype)
             return self._on_host(lambda found, b: found.checked_solve(b), result, values, b)
 
-        b = jnp.where(free, -pull, 0.0)
-        return w, jax.lax.custom_linear_solve(hessian, b, solve, symmetric=True)
+        return jax.lax.custom_linear_solve(hessian, b, solve, symmetric=True)
 
     @cached_property
     def _compiled_slope(self) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from convexrank import losses, prices
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.core.problem import Problem
 from convexrank.data import check_choice, check_positive, shown
 from convexrank.problems import REGISTRY, PNormPush, Push, RateConstrained, RmaxPush, TopPush
@@ -132,7 +132,7 @@ def feasible_rates(
     ValueError
         When columns are never built, or no point satisfies the constraint, with what proves it.
     """
-    if not rows_of(X).built:
+    if not held_as(X).built:
         raise ValueError(
             f"objective='rate_constrained' takes features='linear' of rows in memory, and got {shown(X)}; pass an "
             "array or a sparse array."

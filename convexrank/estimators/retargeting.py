@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.problem import Problem
@@ -252,7 +252,7 @@ class RetargetingRanker(SolvedRanker):
     def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> Problem:
         """Return the problem on checked rows."""
         self._fitted_on_queries = qid is not None
-        if not rows_of(X).in_memory:
+        if not held_as(X).in_memory:
             if sample_weight is not None:
                 raise ValueError(
                     f"sample_weight is given, but X is {X!r}, rows out of memory, which are not repeated; leave it out."

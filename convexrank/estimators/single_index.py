@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import RegressorMixin
 
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.results import ConvergenceWarning, Solution, Status
@@ -178,7 +178,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         y = np.asarray(y, dtype=np.float64)
         self._fitted_rows = checksum(X, y)
         X, y = X[rows], y[rows]
-        X = X if rows_of(X).built else X.toarray()  # rows of Chunks are in memory, of DaskRows they are not
+        X = X if held_as(X).built else X.toarray()  # rows of Chunks are in memory, of DaskRows they are not
         check_choice(self.oracle, {"projection": "", "marginal": ""}, "oracle")
         output_range = check_interval(
             (None, None) if self.output_range is None else self.output_range, "output_range"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.data import check_integer, check_list, shown
 from convexrank.data.frames import has_other_columns, numbers_of
 
@@ -205,7 +205,7 @@ def read_columns(
     ValueError, TypeError
         When X is not a dense table of real numbers, has infinite entries, or has other columns than those named.
     """
-    if not rows_of(X).in_memory:
+    if not held_as(X).in_memory:
         raise TypeError(
             f"X is {X!r}, rows out of memory, of which no levels are made; take a sample in memory, such as "
             "chunks[::100]."

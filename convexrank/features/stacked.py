@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design, rows_of
+from convexrank.backend.design import Design, held_as
 from convexrank.backend.gram import columns_of, row_lengths
 from convexrank.data import check_list, check_matrix, keep
 
@@ -49,7 +49,7 @@ class Stacked(Design):
         if not given:
             raise ValueError("parts is empty, expected at least one design or matrix.")
         for place, part in enumerate(given):
-            if not rows_of(part).in_memory:
+            if not held_as(part).in_memory:
                 raise TypeError(
                     f"parts[{place}] is {part!r}, rows out of memory, which are not put beside other columns; write "
                     "all columns to the files, or take a sample in memory, such as chunks[::100]."
@@ -73,7 +73,7 @@ class Stacked(Design):
     @property
     def nonnegative(self) -> Array | None:
         """Whether each weight must be at least 0, according to the parts."""
-        own = [rows_of(part).nonnegative for part in self.parts]
+        own = [held_as(part).nonnegative for part in self.parts]
         if all(one is None for one in own):
             return None
         return np.concatenate(

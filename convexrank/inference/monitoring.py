@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from convexrank.data import check_choice, check_probability, check_same_index, check_vector, shown
 from convexrank.data.groups import as_groups
@@ -184,8 +183,10 @@ def _yields(shares: Array) -> Array:
     chance = -np.diff(np.append(shares, 0.0))
     counts = np.flatnonzero(chance > 0.0)
     won, lost = np.log1p(BETS[:, None] * (1.0 / _MEANS - 1.0)), np.log1p(-BETS)[:, None]
-    terms = counts * (won - lost)[:, :, None] + (len(shares) - 1) * lost[:, :, None]
-    return np.asarray(logsumexp(terms + np.log(chance[counts]), axis=2))
+    terms = counts * (won - lost)[:, :, None] + np.log(chance[counts])
+    most = terms.max(axis=2)
+    terms -= most[:, :, None]
+    return most + np.log(np.exp(terms, out=terms).sum(axis=2)) + (len(shares) - 1) * lost
 
 
 def _by_queries(measure: Any, sample: Any, s: Any, of_row: Array) -> _Period:

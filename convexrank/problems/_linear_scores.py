@@ -14,7 +14,7 @@ import numpy as np
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import LastValue, cached_property, hand_over, preset
-from convexrank.backend.design import Rows, rows_of
+from convexrank.backend.design import Held, held_as
 from convexrank.backend.gram import (
     entries,
     row_lengths,
@@ -195,8 +195,8 @@ class LinearScores(Problem):
     always_feasible = True
 
     @cached_property
-    def _held(self) -> Rows:
-        return rows_of(self.X)
+    def _held(self) -> Held:
+        return held_as(self.X)
 
     @property
     def rows(self) -> int:

@@ -28,7 +28,7 @@ from typing import Protocol
 
 import numpy as np
 
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.gram import squares_times, times, transposed_times
 from convexrank.core.certificates import certificate_radius, own_gap, value_of, witness_bound
 from convexrank.core.minorants import EPS, LinearRisk, rounding
@@ -46,7 +46,7 @@ class _Scored(LinearRisk, ByColumns, Protocol):
 def proved_zeros(problem: _Scored, w: Array, witness: Witness | None) -> Array:
     """Return which weights are 0 at every minimiser, shape (d,); none where the curvature of the dual is not known."""
     penalty, none = problem.penalty, np.zeros(problem.dimension, dtype=bool)
-    if penalty.l1 == 0 or penalty.ball is not None or not rows_of(problem.X).in_memory:
+    if penalty.l1 == 0 or penalty.ball is not None or not held_as(problem.X).in_memory:
         return none
     found = _evidence(problem, w, witness)
     bends_and_ranges = _sizes(problem, found[1]) if found is not None else None
@@ -102,7 +102,7 @@ def _evidence(
 def _sizes(problem: _Scored, diagonal: Array) -> tuple[Array, Array] | None:
     """An upper bound on the curvature along each column, and the range of its entries."""
     X = problem.X
-    if not rows_of(X).built:
+    if not held_as(X).built:
         # indicators, perhaps with a sign; other designs are left alone
         return None if X.mean_squares is not None else (np.abs(X.T @ diagonal), np.ones(X.shape[1]))
     sizes = problem.columns.sizes

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.gram import dense
 from convexrank.modelling.smoothing.merging import ALONE, numbered
 
@@ -28,7 +28,7 @@ def rows_of_sample(X: Any) -> int:
     """Return how many rows tell the shape of an objective of dense rows; 0 where there are not enough of them."""
     rows, columns = X.shape
     plain = isinstance(X, np.ndarray)
-    chunks = not (plain or rows_of(X).in_memory or X.sparse)
+    chunks = not (plain or held_as(X).in_memory or X.sparse)
     if chunks:
         per_column, share = _ROWS_PER_COLUMN, min(rows // _SHARE, _SAMPLED // columns)
     else:  # a pass for the Hessian of these rows is to cost about one over all

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.data import as_groups
 from convexrank.proof import check
@@ -122,7 +122,7 @@ def _plain(value: Any) -> Any:
 
 def _linear(problem: Any, x: Array) -> tuple[dict[str, Array], dict[str, Any]]:
     penalty = problem.penalty
-    if not rows_of(problem.X).built:
+    if not held_as(problem.X).built:
         raise CertificateError(
             "designs are not exported; state the problem with design.tocsr(), and export that."
         )

@@ -10,7 +10,7 @@ import numpy as np
 from flint import arb_mat
 from scipy import sparse
 
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.core.results import CertificateError
 from convexrank.proof.balls import Balls, above, arb, dot, exact, midpoints, total
 
@@ -27,7 +27,7 @@ _TINIEST = 2.0**-1074
 
 def products(X: Any, entries: int = _ENTRIES) -> Products:
     """Return products with X that suit its kind and size."""
-    if not rows_of(X).built:
+    if not held_as(X).built:
         count = float(X.row_lengths() @ X.row_lengths())
         if count > _MOST:
             raise CertificateError(

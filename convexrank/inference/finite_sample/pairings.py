@@ -33,6 +33,8 @@ Array = np.ndarray
 _SHARE = 0.02
 # Most rows of the smaller class for which the chain is followed, and the probability that it may lose.
 _MOST, _LOST = 20_000, 1e-20
+# Steps of the chain after which the rest is left out.
+_TRIMMED = 16
 # Random orders of tied rows over which the shares are averaged, for the list and for the list upside down.
 _ORDERS = 4
 _BERRY_ESSEEN = 0.56
@@ -109,14 +111,19 @@ def _right_pairs(below: Array, size: int) -> Array:
     extra = size - pairs
     steps = np.sort(below) - extra - np.arange(pairs)
     steps = steps[np.argsort(np.abs(2 * steps - 1), kind="stable")]
-    chance, first = np.ones(1), 0
+    chance, first, numbers = np.ones(1), 0, np.arange(pairs + 1.0)
     for done, step in enumerate(steps.tolist(), start=1):
-        stay = (step + extra + np.arange(first, first + len(chance))) / (extra + done)
-        moved = np.zeros(len(chance) + 1)
-        moved[:-1] = stay * chance
-        moved[1:] += (1.0 - stay) * chance
-        large = np.flatnonzero(moved > _LOST)
-        first, chance = first + int(large[0]), np.maximum(moved[large[0] : large[-1] + 1], 0.0)
+        stay = numbers[first : first + len(chance)] + (step + extra)
+        stay *= chance
+        stay /= extra + done
+        moved = np.empty(len(chance) + 1)
+        moved[:-1], moved[-1] = stay, 0.0
+        moved[1:] += chance - stay
+        chance = moved
+        if done % _TRIMMED == 0:
+            large = np.flatnonzero(moved > _LOST)
+            first, chance = first + int(large[0]), moved[large[0] : large[-1] + 1]
+        np.maximum(chance, 0.0, out=chance)
     found = np.zeros(pairs + 1)
     found[first : first + len(chance)] = chance
     return found[::-1]

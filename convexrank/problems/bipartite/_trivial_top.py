@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.gram import dense
 from convexrank.core.separability import find_separation
 from convexrank.problems.bipartite._base import Bipartite
@@ -42,7 +42,7 @@ def trivial_remark(problem: Bipartite, x: Array) -> str:
     if not _gains_nothing(problem, x):
         return ""
     if (
-        not rows_of(problem.X).in_memory
+        not held_as(problem.X).in_memory
         or problem.qid is not None
         or problem.rows * problem.dimension > _MOST_ENTRIES
     ):

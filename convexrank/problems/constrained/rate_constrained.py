@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.gram import times
 from convexrank.core.results import Status
 from convexrank.data import (
@@ -101,7 +101,7 @@ class RateConstrained(HingeConstrained):
         keep(self, **{given[0]: check_probability(getattr(self, given[0]), given[0])})
         keep(self, l2=check_positive(self.l2, "l2"))
         X = check_matrix(self.X, most=LARGEST_ENTRY)
-        if not rows_of(X).built:
+        if not held_as(X).built:
             raise TypeError(f"X is {X!r}, expected a matrix; pass X.toarray().")
         keep(self, X=X, sample_weight=check_weights(self.sample_weight, X.shape[0]))
         keep(self, y=check_binary_labels(self.y, X.shape[0]))

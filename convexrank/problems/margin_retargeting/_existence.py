@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import Design, rows_of
+from convexrank.backend.design import Design, held_as
 from convexrank.core.separability import units_of_features
 from convexrank.problems.margin_retargeting._joint_cost import JointCost
 
@@ -53,7 +53,7 @@ def rewards_grow(cost: JointCost, rows: Any, l1: float) -> bool:
 
     blocks, steps = cost.blocks, np.flatnonzero(cost.blocks.above)
     n, count = rows.shape[0], len(blocks.sizes)
-    rows = rows if rows_of(rows).built else _built(rows)
+    rows = rows if held_as(rows).built else _built(rows)
     unit = units_of_features(rows)
     scores = sparse.csr_array(rows) @ sparse.diags_array(unit)
     block = np.empty(n, dtype=np.int64)

@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.gram import row_lengths
 from convexrank.core.minorants import EPS, Minorant, rounding
 from convexrank.data import Chunks
@@ -60,7 +60,7 @@ def _takers(cls: type) -> list[str]:
 
 def refuse_chunks(X: Any, what: str) -> None:
     """Refuse what is not computed for rows out of memory, and say what is."""
-    if not rows_of(X).in_memory:
+    if not held_as(X).in_memory:
         raise TypeError(
             f"X is {X!r}, rows out of memory, for which {what} are not computed; values, gradients, certificates and "
             "solve are. Take a sample of the rows in memory for them, such as chunks[::100] with the labels of these."

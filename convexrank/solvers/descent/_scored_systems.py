@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from convexrank.backend.deadline import check_time
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.gram import dense, scaled, squares_times, times, transposed_times
 from convexrank.core.score_model import ScoreProducts
 
@@ -62,7 +62,7 @@ class System:
     @property
     def has_rows(self) -> bool:
         """Whether rows may be taken out of X."""
-        return rows_of(self.X).built
+        return held_as(self.X).built
 
     def active(self) -> Array | None:
         """Return the rows whose curvature counts beside l2; None where these are nearly all, or not known."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.gram import columns_of
 from convexrank.core.score_model import ColumnSizes, ScoreModel, sizes_of_columns
 from convexrank.regularizers import Penalty
@@ -27,7 +27,7 @@ class Columns:
     """
 
     def __init__(self, X: Any) -> None:
-        self.X, self._held = X, rows_of(X)
+        self.X, self._held = X, held_as(X)
 
     @cached_property
     def sizes(self) -> ColumnSizes | None:

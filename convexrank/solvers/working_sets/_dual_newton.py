@@ -23,7 +23,7 @@ from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIs
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import check_time
-from convexrank.backend.design import rows_of
+from convexrank.backend.design import held_as
 from convexrank.backend.gram import squares_times, times, transposed_times
 from convexrank.core.score_model import Curvature, ScoreModel, without_products
 from convexrank.regularizers import Penalty
@@ -94,7 +94,7 @@ def minimum_of_dual(problem: ByColumns, penalty: Penalty) -> DualIterate | None:
 
 def _sizes(X: Any) -> Array | None:
     """How much larger each column is than most; None where none is, and for designs, whose entries are of one size."""
-    if not rows_of(X).built:
+    if not held_as(X).built:
         return None
     sizes = np.sqrt(squares_times(X, None))
     larger = np.maximum(sizes / (np.median(sizes) or 1.0), 1.0)
