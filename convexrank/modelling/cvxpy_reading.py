@@ -180,6 +180,13 @@ class Cvxpy(Language):
         costs = node.function.read(self, lower[low] - upper[up])
         if not isinstance(node, PairMeans):
             return self.scatter(low, self.cp.multiply(node.weights[up], costs), count)
+        if (
+            node.lowest.is_even and count <= _ATOMS
+        ):  # an atom has the value itself, where a variable is solved for
+            masses = enumerate(node.lowest.masses[node.axis.query].tolist())
+            return self.cp.hstack(
+                [self.cp.sum_largest(costs[np.flatnonzero(low == k)], m) / m for k, m in masses]
+            )
         t = self.cp.Variable(count)  # as in a mean of the highest of each lower row
         if costs.value is not None:
             t.value = self._borders(node, upper.value, lower.value)
