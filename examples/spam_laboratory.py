@@ -59,7 +59,9 @@ def norm(p: float, **options: object) -> Rank:
 
     def rank(graph: cr.Graph) -> Array:
         theta = {"theta": 1 / 1.2} if np.isinf(p) else {}
-        return cr.problems.LpqRank(graph, p, 1.2 * p, **theta, **options).solve(tol=1e-6).x
+        return (
+            cr.problems.LpqRank(graph, p, 1.2 * p, **theta, **options).solve(tol=1e-11).x
+        )  # pages of a farm differ by 1e-9
 
     return rank
 
@@ -105,7 +107,7 @@ def labelled(spam: Array, share: float = 0.1, seed: int = 0) -> dict[str, Rank]:
 
 def position(scores: Array, page: int) -> int:
     """Return the place of a page, 1 the top; pages of the same score, up to a solve's tolerance, share the middle."""
-    tied = np.abs(scores - scores[page]) <= 1e-7 * scores[page]
+    tied = np.abs(scores - scores[page]) <= 1e-10 * scores[page]
     return int(((scores > scores[page]) & ~tied).sum() + (tied.sum() + 1) // 2)
 
 

@@ -126,7 +126,7 @@ def ranks_of(P):
         (
             lambda: Polytopes.around(cr.Graph.from_edges([0], [1]), 0.1, dangling="error"),
             ValueError,
-            "node 1 has no link.*Polytopes.around",
+            "node 1 has no outgoing edge.*Polytopes.around",
         ),
         (lambda: Polytopes.around(cr.Graph.from_edges([0], [1], n=10**5), 0.1), ValueError, "149 GiB"),
         (lambda: Polytopes(*[sparse.csr_array((10**5, 10**5))] * 2), ValueError, "at most 20000"),

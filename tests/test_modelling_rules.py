@@ -146,7 +146,7 @@ def test_what_is_not_convex_is_refused_with_its_place(case):
         (lambda: rules.spectral_sum(F.positive, np.arange(300) / 44850), "at most 200"),
         (lambda: rules.spectral_sum(F.positive, "highest"), "uniform"),
         (lambda: rules.spectral_sum(F.positive, ("highest", 2)), "uniform"),
-        (lambda: rules.spectral_sum(F.positive, ("top", 1.5)), "between 0 and 1"),
+        (lambda: rules.spectral_sum(F.positive, ("top", 1.5)), "at most 1"),
         (lambda: rules.spectral_sum(F.positive, ("top", 0)), "at least 1"),
         (lambda: rules.huber(F.positive, 0.0), "width is 0.0"),
         (lambda: rules.power(rules.hinge(F.positive), math.inf), "p is inf"),

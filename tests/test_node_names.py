@@ -223,7 +223,7 @@ def test_a_farm_may_lift_a_page_by_name():
         (
             lambda: Polytopes.around(cr.Graph.from_edges([0], [1], names=["a", "b"]), 0.1, dangling="error"),
             ValueError,
-            "node 'b' has no link",
+            "node 'b' has no outgoing edge",
         ),
         (
             lambda: cr.problems.PageRankGame(GRAPH, "kl", personalization=["eve"]),

@@ -152,6 +152,7 @@ def test_planted_bugs_in_balls_are_seen(problem):
 
 
 @EVERY
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
 def test_random_instances_are_proved(name):
     solution = instances(name, 2)[1][1].solve()
     proof = solution.prove()

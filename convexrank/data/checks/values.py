@@ -76,7 +76,7 @@ def check_probability(value: Any, name: str) -> float:
     """Return a real number between 0 and 1, both excluded: a level, or a probability of failure."""
     number = check_real(value, name)
     if not 0.0 < number < 1.0:
-        hint = f"; pass {number / 100:g} for {number:g} %" if 1.0 < number < 100.0 else ""
+        hint = _of_percent(number)
         raise ValueError(f"{name} is {shown(value)}, expected a number strictly between 0 and 1{hint}.")
     if number < SMALLEST:
         _refuse_extreme(number, name)
@@ -85,12 +85,24 @@ def check_probability(value: Any, name: str) -> float:
 
 def check_share(value: Any, name: str) -> float:
     """Return a real number above 0 and at most 1: a part of the whole, or all of it."""
-    return 1.0 if check_real(value, name) == 1.0 else check_probability(value, name)
+    number = check_real(value, name)
+    if not 0.0 < number <= 1.0:
+        raise ValueError(
+            f"{name} is {shown(value)}, expected a number above 0 and at most 1{_of_percent(number)}."
+        )
+    return 1.0 if number == 1.0 else check_probability(value, name)
+
+
+def _of_percent(number: float) -> str:
+    return f"; pass {number / 100:g} for {number:g} %" if 1.0 < number < 100.0 else ""
 
 
 def check_fraction(value: Any, name: str) -> float:
     """Return a real number between 0 and 1, both included."""
-    return 0.0 if check_real(value, name) == 0.0 else check_share(value, name)
+    number = check_real(value, name)
+    if not 0.0 <= number <= 1.0:
+        raise ValueError(f"{name} is {shown(value)}, expected a number from 0 to 1{_of_percent(number)}.")
+    return number if number == 0.0 else check_share(value, name)
 
 
 def _refuse_extreme(number: float, name: str) -> None:

@@ -70,8 +70,8 @@ class OrderedSweeps:
     >>> graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
     >>> problem = cr.problems.LpqRank(graph, p=4, q=4.8)
     >>> solution = problem.solve("ordered-sweeps")
-    >>> solution.iterations < problem.solve("power").iterations
-    True
+    >>> solution.iterations, problem.solve("power").iterations
+    (12, 58)
     """
 
     memory: int = 3
