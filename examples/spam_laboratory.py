@@ -59,9 +59,8 @@ def norm(p: float, **options: object) -> Rank:
 
     def rank(graph: cr.Graph) -> Array:
         theta = {"theta": 1 / 1.2} if np.isinf(p) else {}
-        return (
-            cr.problems.LpqRank(graph, p, 1.2 * p, **theta, **options).solve(tol=1e-11).x
-        )  # pages of a farm differ by 1e-9
+        problem = cr.problems.LpqRank(graph, p, 1.2 * p, **theta, **options)
+        return problem.solve(tol=1e-11).x  # pages of a farm may differ by 1e-9
 
     return rank
 
