@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -12,6 +13,9 @@ import convexrank
 sys.path.insert(0, str(Path(__file__).parent))  # for the extensions beside this file
 
 import fast_build
+
+# a style of the code blocks sends the records of all loggers to the terminal: a line per solve
+logging.getLogger("convexrank").setLevel(logging.WARNING)
 
 project = "convexrank"
 author = "the convexrank developers"
