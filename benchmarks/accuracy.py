@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from instances import data_name, magic
+from instances import CRAWL, data_name, magic
 from letor_collections import folds_of, missing
 from measure import fresh, interleaved
 from report import Section, Table, at_most, seconds_text
@@ -216,13 +214,8 @@ def _rank_svm(penalty: str) -> _Contest:
 # --- a graph --------------------------------------------------------------------------------------------------------
 
 
-def _crawl() -> Path:
-    root = os.environ.get("CONVEXRANK_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"
-    return Path(root) / "graphs" / "web-NotreDame.txt.gz"
-
-
 def _graph_name() -> str:
-    if _crawl().is_file():
+    if CRAWL.is_file():
         return "web-NotreDame, 325 729 pages, 1.5 million links"
     return "100 000 pages, 3 million links (benchmarks/web_graph.py)"
 
@@ -234,8 +227,8 @@ def _page_rank() -> _Contest:
 
     import convexrank as cr
 
-    if _crawl().is_file():
-        graph = cr.Graph.read(_crawl())
+    if CRAWL.is_file():
+        graph = cr.Graph.read(CRAWL)
     else:
         graph = cr.Graph.from_edges(*web_graph(100_000, 3_000_000), n=100_000)
     reference = cr.problems.PageRank(graph).solve(tol=_TIGHT)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import tempfile
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from instances import CRAWL
 from measure import JobFailed, fresh, median
 from report import Section, Table, Target, seconds_text
 
@@ -20,12 +19,10 @@ _ERRORS = (1e-4, 1e-9)
 
 def certified(effort: int) -> Section:
     """Time each contender to each error, in turns, on graphs that are ready."""
-    root = os.environ.get("CONVEXRANK_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"
-    web = Path(root) / "graphs" / "web-NotreDame.txt.gz"
     scales = (*_SCALES, *(_LARGER if effort > 1 else ()))
     made: dict[str, dict[str, Any]] = {f"Kronecker {scale}": {"scale": scale} for scale in scales}
-    if web.is_file():
-        made["web-NotreDame"] = {"path": str(web)}
+    if CRAWL.is_file():
+        made["web-NotreDame"] = {"path": str(CRAWL)}
     rows: list[tuple[str, ...]] = []
     targets = []
     for graph, arguments in made.items():

@@ -1,13 +1,22 @@
-"""The data of the benchmarks: MAGIC where its file is, else a stand-in of its size; and larger synthetic rows."""
+"""The data of the benchmarks: files beside the project, MAGIC or a stand-in of its size, larger synthetic rows."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MAGIC", "data_name", "linear_rows", "magic"]
+__all__ = ["CRAWL", "MAGIC", "data_file", "data_name", "linear_rows", "magic"]
 
-MAGIC = Path(__file__).resolve().parents[2] / "shared" / "data" / "magic04" / "magic04.data"
+
+def data_file(*parts: str) -> Path:
+    """Return where a data file is looked for: in the folder that CONVEXRANK_DATA names, else beside the project."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    return Path(os.environ.get("CONVEXRANK_DATA") or beside).joinpath(*parts)
+
+
+MAGIC = data_file("magic04", "magic04.data")
+CRAWL = data_file("graphs", "web-NotreDame.txt.gz")
 _POSITIVES, _NEGATIVES, _FEATURES = 12_332, 6_688, 10
 _SEED = 20_090_101
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COLLECTIONS", "folds_of", "missing"]
+from instances import data_file
 
-_ROOT = Path(__file__).resolve().parents[2] / "shared" / "data"
-_VARIABLE = "CONVEXRANK_DATA"
+__all__ = ["COLLECTIONS", "folds_of", "missing"]
 
 # name → folder, and what has to be said of it
 COLLECTIONS: dict[str, tuple[str, str]] = {
@@ -27,14 +25,14 @@ COLLECTIONS: dict[str, tuple[str, str]] = {
 
 
 def _folder(name: str) -> Path:
-    return Path(os.environ.get(_VARIABLE) or _ROOT) / COLLECTIONS[name][0]
+    return data_file(COLLECTIONS[name][0])
 
 
 def missing(name: str) -> str:
     """Say why a collection cannot be used; empty when it can."""
     if _folder(name).is_dir():
         return ""
-    return f"skipped: no folder {COLLECTIONS[name][0]} in ../shared/data beside the checkout, nor in ${_VARIABLE}"
+    return f"skipped: no folder {COLLECTIONS[name][0]} in ../shared/data beside the checkout, nor in $CONVEXRANK_DATA"
 
 
 def folds_of(name: str) -> list[tuple[Any, Any, Any]]:

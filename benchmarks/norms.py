@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import Any
 
+from instances import CRAWL
 from measure import fresh, median, ratio
 from report import Section, Table, at_most, seconds_text
 
@@ -15,12 +14,10 @@ _SEED, _WANTED = 11, 2.5
 
 def norms(effort: int) -> Section:
     """Solve both in turns, in one process."""
-    root = os.environ.get("CONVEXRANK_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"
-    web = Path(root) / "graphs" / "web-NotreDame.txt.gz"
     scale = 20 if effort else 16
     made: dict[str, dict[str, Any]] = {f"Kronecker scale {scale}, weighted": {"scale": scale}}
-    if web.is_file():
-        made["web-NotreDame"] = {"path": str(web)}
+    if CRAWL.is_file():
+        made["web-NotreDame"] = {"path": str(CRAWL)}
     rows, targets = [], []
     for name, arguments in made.items():
         found = fresh("norms:beside", repeats=1 + 2 * effort, **arguments).result

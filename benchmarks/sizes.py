@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
+from instances import CRAWL
 from kinks import queries_of
 from measure import JobFailed, fresh, interleaved, median, ratio
 from report import Section, Table, Target, at_most, seconds_text
@@ -180,10 +179,8 @@ def _nodes(effort: int) -> Section:
         (f"Kronecker scale {scale}", {"scale": scale}, 1 if scale in _LARGER else 1 + effort)
         for scale in (*_SCALES, *(_LARGER if effort > 1 else ()))
     ]
-    root = os.environ.get("CONVEXRANK_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"
-    web = Path(root) / "graphs" / "web-NotreDame.txt.gz"
-    if web.is_file():
-        graphs.append(("web-NotreDame", {"path": str(web)}, 3 + effort))
+    if CRAWL.is_file():
+        graphs.append(("web-NotreDame", {"path": str(CRAWL)}, 3 + effort))
     for graph, made_of, repeats in graphs:
         try:
             found_by_kind = _ranked(made_of, repeats)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from instances import data_file
 
 __all__ = ["DATA", "missing"]
 
-_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
 _SEED = 6031
-
-
-def _file(name: str) -> Path:
-    return Path(os.environ.get("CONVEXRANK_DATA", _FOLDER)) / name
 
 
 def _linear() -> tuple[Any, Any]:
@@ -65,7 +60,9 @@ def _columns(path: str, positive: Any, delimiter: str | None = ",", skip: int = 
     """Read a file whose last column is the label."""
     import numpy as np
 
-    table = np.genfromtxt(_file(path), delimiter=delimiter, dtype=str, skip_header=skip, encoding="utf-8-sig")
+    table = np.genfromtxt(
+        data_file(path), delimiter=delimiter, dtype=str, skip_header=skip, encoding="utf-8-sig"
+    )
     return table[:, :-1].astype(float), np.array([positive(label) for label in table[:, -1]], dtype=int)
 
 
@@ -124,6 +121,6 @@ DATA: dict[str, tuple[Callable[[], tuple[Any, Any]], str, str]] = {
 def missing(name: str) -> str:
     """Say why a data set is left out; empty where it is there."""
     path = DATA[name][1]
-    if not path or _file(path).is_file():
+    if not path or data_file(path).is_file():
         return ""
     return f"skipped: no {path} in ../shared/data, nor in $CONVEXRANK_DATA"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+from instances import data_file
 
 __all__ = ["LEAVES", "PATIENCE", "RATES", "ROUNDS", "Notes", "binary", "development", "spambase"]
 
@@ -253,8 +254,7 @@ def _peers(split: _Split) -> dict[str, Callable[[], tuple[Scores, Any]]]:
 
 def spambase() -> Path:
     """Return where spambase is looked for."""
-    root = os.environ.get("CONVEXRANK_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"
-    return Path(root) / "spambase" / "spambase.data"
+    return data_file("spambase", "spambase.data")
 
 
 def _rows(name: str) -> tuple[Any, Any]:

@@ -204,8 +204,8 @@ class FarmGain:
     gain : ndarray
         The share divided by the share without helpers.
     position : ndarray of int
-        The place of the target: one more than the number of pages above it by more than 1e-7 of its rank. Pages that
-        are alike differ by what a solve leaves open.
+        The place of the target: one more than the number of pages above it by more than 1e-7 of its rank.
+        Closer pages count as alike, however exact ``rank`` is: a solve by default leaves their order open.
 
     Examples
     --------
