@@ -165,9 +165,9 @@ def _dropped_row(base):
     def risk_model(self, scores):
         import cvxpy as cp
 
-        low = cp.log_sum_exp(np.log(self.positive_shares)[1:] - scores[self.positives[1:]])
+        low = cp.log_sum_exp(np.log(self._positive_shares)[1:] - scores[self.positives[1:]])
         high = cp.log_sum_exp(
-            np.log(self.negative_weights / self.negative_weights.sum()) + self.p * scores[self.negatives]
+            np.log(self._negative_weights / self._negative_weights.sum()) + self.p * scores[self.negatives]
         )
         return low + high / self.p, []
 
@@ -186,9 +186,9 @@ def _off_by_one(base):
     def risk_model(self, scores):
         import cvxpy as cp
 
-        low = cp.log_sum_exp(np.log(self.positive_shares) - scores[self.positives])
+        low = cp.log_sum_exp(np.log(self._positive_shares) - scores[self.positives])
         high = cp.log_sum_exp(
-            np.log(self.negative_weights / self.negative_weights.sum())
+            np.log(self._negative_weights / self._negative_weights.sum())
             + (self.p + 1) * scores[self.negatives]
         )
         return low + high / (self.p + 1), []
