@@ -81,8 +81,12 @@ def copies(honest, tmp_path):
     return shutil.copytree(honest, tmp_path / "copies")
 
 
+def read_content(folder):
+    return json.loads((folder / "certificate.json").read_text())
+
+
 def read(folder):
-    content = json.loads((folder / "certificate.json").read_text())
+    content = read_content(folder)
     return content, {name: np.load(folder / name) for name in content["files"]}
 
 
@@ -122,6 +126,10 @@ def test_what_is_honest_is_confirmed(name, copies, capsys):
 
 def field(**changes):
     return lambda content, arrays: content.update(changes)
+
+
+def steps(ends, heights):
+    return field(spectrum={"type": "Spectrum", "ends": ends, "heights": heights, "counted": False})
 
 
 def without(name):
@@ -171,19 +179,16 @@ FORGED = {
         "RmaxPush", field(loss={"type": "Logistic", "base": 2.0, "scale": 2.0}), "have the fields type, base"
     ),
     "a spectrum that rises": (
-        "SpectralPush",
-        field(spectrum={"type": "Spectrum", "ends": [0.5, 1.0], "heights": [0.5, 1.5], "counted": False}),
-        "negative factor",
+        "SpectralPush", steps([0.5, 1.0], [0.5, 1.5]), "heights is out of range"
     ),
-    "a spectrum above 1": (
-        "SpectralPush",
-        field(spectrum={"type": "Spectrum", "ends": [0.5], "heights": [3.0], "counted": False}),
-        "does not add up to 1",
-    ),
-    "steps without a height": (
-        "SpectralPush",
-        field(spectrum={"type": "Spectrum", "ends": [0.5, 1.0], "heights": [2.0], "counted": False}),
-        "argument",
+    "a spectrum above 1": ("SpectralPush", steps([0.5], [3.0]), "does not add up to 1"),
+    "steps without a height": ("SpectralPush", steps([0.5, 1.0], [2.0]), "the ends do not fit"),
+    "ends that fall": ("SpectralPush", steps([1.0, 0.5], [1.1, 0.2]), "ends is out of range"),
+    "an end that is there twice": ("SpectralPush", steps([1.0, 1.0], [1.0, 0.5]), "ends is out of range"),
+    "a share above 1": ("SpectralPush", steps([2.0], [0.5]), "the ends do not fit"),
+    "no steps": ("SpectralPush", steps([], []), "ends is out of range"),
+    "more steps than a class takes": (
+        "SpectralPush", steps([k / 201 for k in range(1, 202)], [2 - k / 201 for k in range(201)]), "out of range"
     ),
     "a spectrum by its name": ("SpectralPush", field(spectrum="uniform"), "no function has this type"),
     "a rate above 1": ("PartialAUC", field(max_fpr=1.5), "max_fpr is out of range"),
@@ -393,6 +398,29 @@ def test_text_that_is_no_certificate_is_refused(text, copies, capsys):
     assert said(copies / "PNormPush", capsys).startswith("refused: ")
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "true", "1" * 400, '2.0, "base": 2.0'])
+def test_numbers_of_a_loss_are_numbers_and_are_there_once(number, copies, capsys):
+    path = copies / "RmaxPush" / "certificate.json"
+    text = path.read_text().replace('"base": 2.0', f'"base": {number}')
+    assert text != path.read_text()
+    path.write_text(text)
+    assert said(path.parent, capsys).startswith(
+        ("refused: ValueError('base is out", "refused: ValueError('a field is")
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 3_900, "{1:" * 900, "-" * 9_900 + "1", "1" + "+1" * 1_900, "lambda:" * 500 + "1"]
+)
+def test_headers_that_are_no_header_are_refused(text, copies, capsys):
+    """Also those that end the reader of numpy by an error of its own, such as that of the tokenizer."""
+    folder = copies / "PNormPush"
+    header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+    (folder / "w.npy").write_bytes(header + np.ones(2).tobytes())
+    write_text(folder, read_content(folder))
+    assert said(folder, capsys).startswith("refused: ")
+
+
 def test_text_is_read_once_and_not_at_length(copies, capsys):
     path = copies / "PNormPush" / "certificate.json"
     text = path.read_text()
@@ -435,6 +463,10 @@ def test_pairs_of_classes_are_counted(monkeypatch, copies, capsys):
     monkeypatch.setattr(check, "TERMS", 47)
     assert "more than 47 terms" in said(copies / "Push", capsys)
     assert said(copies / "PNormPush", capsys, 0)
+    monkeypatch.setattr(check, "TERMS", 2 * 12)  # rows, on each of two steps
+    assert said(copies / "SpectralPush", capsys, 0)
+    monkeypatch.setattr(check, "TERMS", 2 * 12 - 1)
+    assert "more than 23 terms" in said(copies / "SpectralPush", capsys)
     monkeypatch.setattr(check, "TERMS", 9)
     assert "nodes and edges" in said(copies / "PageRank", capsys)
     assert "more than 9 rows" in said(copies / "PNormPush", capsys)
@@ -496,6 +528,15 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
+SPECTRA = [
+    {"type": "Spectrum", "ends": ends, "heights": heights, "counted": counted}
+    for ends in ([1.0], [0.5, 1.0], [1.0, 0.5], [0.5, 2.0], [0.5, 0.5], [-0.5, 1.0], [])
+    for heights in ([1.0], [1.5, 0.5], [0.5, 1.5], [0.75, 0.25], [1.5, 0.0], [2.5, -0.5], [])
+    for counted in (False, True)
+]  # fmt: skip
+POOLS = {"loss": FUNCTIONS, "price": FUNCTIONS, "spectrum": SPECTRA}
+
+
 @st.composite
 def spoilt(draw):
     """A problem, and changes of its fields, of entries of its files, and of their lengths."""
@@ -510,7 +551,8 @@ def spoil(content, arrays, changes):
         keys = [key for key in content if key not in ("problem", "claim", "files")] or ["l2"]
         key, name = keys[what % len(keys)], list(arrays)[what % len(arrays)]
         if how == 0:
-            content[key] = (FUNCTIONS if key in ("loss", "price") else VALUES)[value % 70 % len(VALUES)]
+            pool = POOLS.get(key, VALUES)
+            content[key] = pool[value % len(pool)]
         elif how == 1 and arrays[name].size:
             arrays[name] = arrays[name].copy()
             number = NUMBERS[value % len(NUMBERS)]
