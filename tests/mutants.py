@@ -89,6 +89,12 @@ EQUIVALENT = {
             'if self.trace["seconds"][-1] > self.options.time_limit:',
         ): "no clock reads exactly the limit",
     },
+    "proof/check": {
+        (
+            "return type(files) is dict and all(type(digest) is str for digest in files.values())",
+            "return type(files) == dict and all(type(digest) is str for digest in files.values())",
+        ): "a type is equal to itself alone",
+    },
     "data/shards/agreement": {
         **{
             (

@@ -235,6 +235,7 @@ FORGED = {
     "negative damping": ("PageRank", field(alpha=-0.5), "alpha is out of range"),
     "a floor that PageRank has not": ("PageRank", field(outdegree_floor=2.0), "have the fields"),
     "a rank that is worth something": ("PageRank", claim(value=1.0), "no value"),
+    "a rank that is worth less than nothing": ("PageRank", claim(value=-1.0), "no value"),
     "a global rank": ("PageRank", claim(kind="global"), "kind is out of range"),
     "the distance of a push": ("PNormPush", claim(kind="distance"), "kind is out of range"),
     "yes for p": ("PNormPush", field(p=True), "p is out of range"),
@@ -311,6 +312,19 @@ def test_forged_statements_are_refused(case, copies, capsys):
     change(content, arrays)
     write(copies / name, content, arrays)
     assert reason in said(copies / name, capsys)
+
+
+@pytest.mark.parametrize("place", ["inside", "entry", "outside"])
+def test_ranks_are_those_of_each_place_of_weak_links(place, tmp_path, capsys):
+    graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0], [1.0, 2.0, 1.0, 1.0, 1.0, 0.5], n=5)
+    folder = (
+        cr.problems.LpqRank(graph, 2.0, 3.0, 0.8, weak_links=place).solve(tol=1e-12).export(tmp_path / place)
+    )
+    assert said(folder, capsys, 0)
+    content, arrays = read(folder)
+    for other in {"inside", "entry", "outside"} - {place}:
+        write(folder, content | {"weak_links": other}, arrays)
+        assert "the gap is at most" in said(folder, capsys)
 
 
 def test_single_precision_is_read(tmp_path, capsys):
@@ -612,6 +626,26 @@ def test_functions_have_the_fields_of_their_class(name):
     table = check.LOSSES if name in check.LOSSES else check.PRICES
     kind = getattr(cr.losses if name in check.LOSSES else cr.prices, name)
     assert {one.name for one in fields(kind)} == set(table[name][0])
+
+
+@pytest.mark.parametrize("parameter", [0.7, 1.0, 2.5])
+@pytest.mark.parametrize("name", [*check.LOSSES, *check.PRICES])
+def test_functions_are_those_of_their_class(name, parameter):
+    """Values and slopes at some points; a loss is taken of the negative score."""
+    of_loss = name in check.LOSSES
+    table = check.LOSSES if of_loss else check.PRICES
+    parameters = {key: parameter + (key == "base") for key in table[name][0]}
+    known = getattr(cr.losses if of_loss else cr.prices, name)(**parameters)
+
+    def at(x):
+        return float(known(-x) if of_loss else known.g(x))
+
+    with at_precision(128):
+        for x in (0.3, 0.9, 1.7, *((-0.4, -1.3) if of_loss else ())):
+            value, slope, slack = table[name][1](arb(x), **parameters)
+            assert float(value) == pytest.approx(at(x), rel=1e-12)
+            assert float(slope) == pytest.approx((at(x + 1e-6) - at(x - 1e-6)) / 2e-6, rel=1e-6)
+            assert slack == 0
 
 
 @pytest.mark.parametrize("name", check.PROBLEMS)

@@ -374,7 +374,7 @@ def distance_of(d, until):  # returns 0, for the value, and d/(1 − c)
         flows = [total(a * x[j] for j, a in into[i]) + adrift * escape[i] for i in range(n)]
         return NIL, total(abs(alpha * flows[i] + (1 - alpha) * v[i] - x[i]) for i in range(n)) / (1 - alpha)
     p, theta, kind, logs = arb(d["p"]), arb(d["p"]) / d["q"], d["weak_links"], []
-    need(0 < theta < 1 and min(d["x"]) > 0, "the map is no contraction")
+    need(theta < 1 and min(d["x"]) > 0, "the map is no contraction")
     beneath, link = weak if kind == "inside" else NIL, ONE if kind == "outside" else alpha
     common = [(link * int(gone) / n + beneath) * r for r, gone in zip(x, lost, strict=True)]
     base = total(power(y, p) for y in common + [weak * total(x)] * (kind == "entry"))
