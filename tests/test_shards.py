@@ -463,7 +463,9 @@ def test_what_ranks_say_is_accepted_when_alike_and_refused_with_both_sides_when_
     check_queries([np.array(["a", "b", "a"]), np.array(["c"])])
     check_alike([{"labels": True, "rows": 1}, {"labels": None}, {"labels": True, "rows": 2}])
     for kind in ("float32", "float64"):
-        rows = SimpleNamespace(chunks=Chunks.from_arrays(np.ones((2, 1), dtype=kind), np.ones(2)), rows=2, columns=1)
+        rows = SimpleNamespace(
+            chunks=Chunks.from_arrays(np.ones((2, 1), dtype=kind), np.ones(2)), rows=2, columns=1
+        )
         assert agreement.sheet(rows, 1.0, None)["type of X"] == kind
     for types, found in (
         (["<i4", "<f8"], "<f8"),
