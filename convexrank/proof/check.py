@@ -159,11 +159,11 @@ PROBLEMS = {
 RANKS, QUERIES = ("PageRank", "LpqRank"), ("RankSVM", "ListNet")
 NEVER_NEGATIVE = ("RmaxPush", "SpectralPush", "PartialAUC", "IRPush", "Push", "ConvexRisk", "RankSVM", "ListNet")
 
-def contents(text):  # certificate.json
+def contents(text) -> dict:  # certificate.json
     def once(pairs):
         need(len(dict(pairs)) == len(pairs), "a field is there twice")
         return dict(pairs)
-    d = json.loads(text, object_pairs_hook=once)
+    d: dict = json.loads(text, object_pairs_hook=once)
     need(type(d) is dict and type(d.get("problem")) is str and d["problem"] in PROBLEMS, "no problem has this name")
     fields = {"problem": str, **PROBLEMS[d["problem"]], "claim": lambda x: type(x) is dict, "files": has_files}
     if d["problem"] == "ConvexRisk" and "ball" in d:
