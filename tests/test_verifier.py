@@ -18,7 +18,7 @@ from convexrank.problems._declared import Declared
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.solvers.jitted.newton import JaxNewton
 from convexrank.verification.comparison import Case, Comparison, disagree
-from convexrank.verification.designs import takes_designs
+from convexrank.verification.designs import classes, takes_designs
 from convexrank.verification.report import Report, _instances
 
 SCORERS = [name for name, cls in REGISTRY.items() if issubclass(cls, LinearScores)]
@@ -431,7 +431,7 @@ def test_the_worst_instance_is_that_with_the_largest_error():
 
 def test_instances_are_those_of_the_classes_that_were_asked_for():
     """By name, and without making them."""
-    named = lambda designs: [name for name, _, _ in _instances(None, 1, 0, designs)]  # noqa: E731
+    named = lambda designs: [name for name, _, _ in _instances(classes(designs), 1, 0, designs)]  # noqa: E731
     assert named(False) == list(REGISTRY)
     assert named(True) == [name for name, one in REGISTRY.items() if takes_designs(one)]
     drawn = [(name, seed) for name, seed, _ in _instances([cr.problems.IRPush], 3, 5, False)]
