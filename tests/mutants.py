@@ -99,6 +99,12 @@ EQUIVALENT = {
             'base = total(power(y, p) for y in common + [weak * total(x)] * (kind <= "entry"))',
         ): "of the three words it is the first",
     },
+    "modelling/certificates/reference": {
+        (
+            "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=-1))",
+            "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=- 2))",
+        ): "any number below 0 differs from that of the first query",
+    },
     "consensus/extreme_scores": {
         (
             "while spot > begin and room[spot - 1] < worth:",

@@ -24,10 +24,11 @@ from convexrank.modelling import (
     total,
 )
 from convexrank.modelling.balls import in_balls
+from convexrank.modelling.certificates import reference
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.curvature.products import hessian_product
-from convexrank.modelling.expressions import Affine, Elementwise
+from convexrank.modelling.expressions import Affine, Elementwise, PairMeans
 from tests.expression_readings import (
     off,
 )
@@ -365,3 +366,18 @@ def test_the_size_of_terms_is_that_of_the_terms_and_not_of_what_is_left(kind, si
     assert whole * exact <= most <= 1.7 * whole  # a bound by a few numbers, and no looser
     assert pulls[:2].sum() >= steep * exact
     assert pulls[2:].sum() >= steep * exact
+
+
+def test_multipliers_outside_their_range_are_told_by_how_much():
+    """Slopes of a function beyond its steepest, falling ones of an increasing function, shares that are none."""
+    hinge = losses.Hinge().phi
+    cases = [([0.0, 0.5, 1.0], 0.0), ([0.0, 1.5], 0.5 / 1.5), ([-0.25, 1.0], 0.25), ([-3.0, 0.0], 1.0)]
+    for slopes, beyond in cases:
+        assert reference._cost(hinge, np.array(slopes))[1] == pytest.approx(beyond)
+    problem = cr.problems.PartialAUC(np.eye(6)[:, :4], [1, 1, 1, 0, 0, 0], 0.5, "hinge", 0.4, l2=0.1)
+    (node,) = (one for one in problem.program.nodes if isinstance(one, PairMeans))
+    up, down = reference._of_means(node)
+    _, (shares, memory) = up(np.array([0.3, 0.1, 0.2]), np.array([0.0, 0.4, 0.2]))
+    once = np.ones(3)
+    assert down((shares, memory), once)[2] <= tolerance("summation")
+    assert down((2.0 * shares, memory), once)[2] >= 0.5
