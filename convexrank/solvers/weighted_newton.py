@@ -60,7 +60,7 @@ class Term(Protocol):
 
     @property
     def logs(self) -> Any:
-        """What exponents have beside scores and weights: a number for each row, or one for all."""
+        """Offsets of exponents beside scores and weights: a number for each row, or one for all."""
         ...
 
     def of_all(self, total: Any) -> Any:
