@@ -42,7 +42,7 @@ MODULES = {
     "metrics/push": "tests/test_metrics.py tests/test_metrics_input.py -k 'r_p or r_max or heights or table_1'",
     "projections/monotone": "tests/test_projections_isotonic.py tests/test_projections_input.py -k 'not imports'",
     "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",
-    "problems/_log_sum_exps": "tests/test_many_rows.py tests/test_second_order.py tests/test_boosting.py",
+    "modelling/log_sum_exps/sums": "tests/test_many_rows.py tests/test_second_order.py tests/test_boosting.py",
     "modelling/log_sum_exps/many_rows": "tests/test_many_rows.py",
     "modelling/rules": f"{_READ}",
     "modelling/program": f"{_READ}",
