@@ -94,6 +94,16 @@ EQUIVALENT = {
             "return type(files) is dict and all(type(digest) is str for digest in files.values())",
             "return type(files) == dict and all(type(digest) is str for digest in files.values())",
         ): "a type is equal to itself alone",
+        (
+            'base = total(power(y, p) for y in common + [weak * total(x)] * (kind == "entry"))',
+            'base = total(power(y, p) for y in common + [weak * total(x)] * (kind <= "entry"))',
+        ): "of the three words it is the first",
+    },
+    "consensus/extreme_scores": {
+        (
+            "while spot > begin and room[spot - 1] < worth:",
+            "while spot > begin and room[spot - 1] <= worth:",
+        ): "entries of the same worth may stand in either order",
     },
     "data/shards/agreement": {
         **{
