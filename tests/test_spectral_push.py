@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from itertools import combinations, pairwise, product
 
@@ -10,6 +11,7 @@ import pytest
 
 import convexrank as cr
 from convexrank import metrics
+from convexrank.data import Spectrum
 from convexrank.modelling import Groups, functions, maximum, mean, pair_means, softplus, square
 from tests.tolerances import tolerance
 
@@ -113,7 +115,7 @@ def test_two_rates_of_many_rows_take_a_sort_or_products(loss):
     worst = np.sort(f[:200])[:60, None] - np.sort(f[200:])[-100:]
     mean = cr.losses.resolve(loss)(worst.ravel()).mean()
     assert close(problem.program.value_and_gradient(f)[0], mean)
-    assert close(problem.reference_value(f), mean)
+    assert close(problem._reference_value(f), mean)
     solution = problem.solve()
     assert solution.converged
     assert solution.certificate.kind == "global"
@@ -160,7 +162,7 @@ def test_weights_and_queries_are_those_of_the_definition(kind, queries):
     qid = rng.integers(0, 4, size=len(y)) if queries else None
     problem = made(kind, X, y, l2=0.1, qid=qid, sample_weight=weights)
     for scores in (X @ w, np.round(X @ w), np.zeros(len(y))):
-        assert close(problem.reference_value(scores), problem.definition(scores))
+        assert close(problem._reference_value(scores), problem.definition(scores))
         assert close(problem.program.value_and_gradient(scores)[0], problem.definition(scores))
     fast, exact = problem.solve(), problem.solve("exact")
     assert fast.converged
@@ -268,6 +270,25 @@ def test_wrong_spectra_are_refused(spectrum, error, words):
     X, y, _ = drawn()
     with pytest.raises(error, match=words):
         P.SpectralPush(X, y, spectrum)
+
+
+@pytest.mark.parametrize(
+    ("ends", "heights"),
+    [
+        ((), ()),
+        ((1.0,), (1.0, 0.5)),
+        ((1.0, 0.5), (1.1, 0.2)),
+        ((0.5, 1.0), (0.5, 1.5)),
+        ((0.5, 1.0), (2.5, -0.5)),
+        ((0.5,), (3.0,)),
+        ((2.0,), (0.5,)),
+        ((math.nan,), (1.0,)),
+        (tuple(k / 201 for k in range(1, 202)), tuple(2 - k / 201 for k in range(201))),
+    ],
+)
+def test_steps_that_are_no_falling_density_are_refused(ends, heights):
+    with pytest.raises(ValueError, match="heights that fall"):
+        Spectrum(ends, heights)
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, np.nan, np.inf])
