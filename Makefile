@@ -23,13 +23,14 @@ $(BIN)/pip:
 		echo "convexrank needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 
-.venv/.installed-demo: pyproject.toml | $(BIN)/pip
+# The demonstration is in the annex, which requires this very version of the package: both are named, so that pip
+# takes both from here.
+.venv/.installed-demo: pyproject.toml annex/pyproject.toml | $(BIN)/pip
 	@echo "Installing convexrank into .venv; the first time takes a few minutes."
-	@$(INSTALL) -e '.[plot]'
+	@$(INSTALL) -e '.[plot]' -e ./annex
 	@touch $@
 
-# The annex requires this very version of the package: both are named, so that pip takes both from here.
-.venv/.installed-dev: .venv/.installed-demo annex/pyproject.toml
+.venv/.installed-dev: .venv/.installed-demo
 	@echo "Installing the development tools and the annex into .venv."
 	@$(INSTALL) -e '.[dev,docs]' -e ./annex
 	@touch $@

@@ -71,6 +71,10 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="over thresholds and products of features, which are never built",
     )
+    verify.add_argument(
+        "--device",
+        help="compare the compiled solvers on this device, such as cpu or gpu; where none fits, instances are skipped",
+    )
     verify.add_argument("--json", action="store_true", help="print the report as JSON")
     verify.set_defaults(run=_verify)
 
@@ -106,33 +110,25 @@ def _later(commands: Any) -> None:
         module.add(commands)
 
 
-def _demo(arguments: argparse.Namespace) -> int:
-    from tqdm import tqdm
+def _demo(arguments: argparse.Namespace) -> Any:
+    from convexrank.data.annex import annex_module
 
-    from convexrank import demo
-
-    target = demo.check_output(arguments.output)
-
-    def bar(items: list[Any]) -> Any:
-        return tqdm(items, desc="splits", file=sys.stderr)
-
-    result = demo.run(seed=arguments.seed, progress=bar)
-    demo.figure(result).savefig(target, dpi=150)
-    if arguments.json or arguments.csv:
-        print(demo.as_json(result) if arguments.json else demo.as_csv(result))
-        return 0
-    print(demo.table(result, wide=arguments.wide))
-    print(f"\nfigure: {target}")
-    return 0
+    return annex_module("demo", "convexrank demo").command(arguments)
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from convexrank.verification.designs import classes
+    from convexrank.verification.designs import classes, compiled_classes
     from convexrank.verification.report import verify
 
-    target = [_registered(name) for name in arguments.names] or classes(arguments.designs)
+    target = [_registered(name) for name in arguments.names]
+    if not target:
+        target = (
+            compiled_classes(arguments.designs, arguments.seed)
+            if arguments.device
+            else classes(arguments.designs)
+        )
     total = len(target) * arguments.instances
     with tqdm(total=total, desc="verifying", file=sys.stderr, disable=arguments.json) as bar:
         report = verify(
@@ -142,6 +138,7 @@ def _verify(arguments: argparse.Namespace) -> int:
             tol=arguments.tol,
             prove=arguments.prove,
             designs=arguments.designs,
+            device=arguments.device,
             verbose=lambda _: bar.update(),
         )
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else report)

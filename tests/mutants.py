@@ -42,7 +42,7 @@ MODULES = {
     "metrics/push": "tests/test_metrics.py tests/test_metrics_input.py -k 'r_p or r_max or heights or table_1'",
     "projections/monotone": "tests/test_projections_isotonic.py tests/test_projections_input.py -k 'not imports'",
     "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",
-    "problems/_log_sum_exps": "tests/test_many_rows.py tests/test_second_order.py tests/test_boosting.py",
+    "modelling/log_sum_exps/sums": "tests/test_many_rows.py tests/test_second_order.py tests/test_boosting.py",
     "modelling/log_sum_exps/many_rows": "tests/test_many_rows.py",
     "modelling/rules": f"{_READ}",
     "modelling/program": f"{_READ}",
@@ -88,6 +88,75 @@ EQUIVALENT = {
             'if self.trace["seconds"][-1] >= self.options.time_limit:',
             'if self.trace["seconds"][-1] > self.options.time_limit:',
         ): "no clock reads exactly the limit",
+    },
+    "proof/check": {
+        (
+            "return type(files) is dict and all(type(digest) is str for digest in files.values())",
+            "return type(files) == dict and all(type(digest) is str for digest in files.values())",
+        ): "a type is equal to itself alone",
+    },
+    "data/shards/agreement": {
+        **{
+            (
+                "_SAMPLES, _SAMPLE = 64, 1 << 14",
+                f"_SAMPLES, _SAMPLE = {now}",
+            ): "how much of a long array is read"
+            for now in ("65, 1 << 14", "63, 1 << 14", "64, 1 << 15", "64, 1 << 13")
+        },
+        **{
+            (
+                "if samples and len(flat) > samples * _SAMPLE:",
+                f"if samples and len(flat) {now} _SAMPLE:",
+            ): "stretches of an array of at most so many entries are all of it"
+            for now in (
+                "!= samples *",
+                ">= samples *",
+                "> samples ^",
+                "> samples >>",
+                "> samples -",
+                "> samples +",
+                "> samples /",
+                "> samples //",
+                "> samples %",
+                "> samples &",
+                "> samples |",
+            )
+        },
+        **{
+            (
+                'return text if len(text) < 200 else f"{text[:100]}..., checksum {zlib.crc32(text.encode()):08x}"',
+                f'return text if len(text) {now}]}}..., checksum {{zlib.crc32(text.encode()):08x}}"',
+            ): "how much of a long text is said"
+            for now in (
+                '<= 200 else f"{text[:100',
+                '< 201 else f"{text[:100',
+                '< 199 else f"{text[:100',
+                '< 200 else f"{text[: 101',
+                '< 200 else f"{text[: 99',
+                '!= 200 else f"{text[:100',
+            )
+        },
+        (
+            "flat = np.ascontiguousarray(values).reshape(-1)",
+            "flat = np.ascontiguousarray(values).reshape(~1)",
+        ): "numpy takes all negative numbers for what is left",
+        (
+            'if any(kind.kind == "O" for kind in types) or len({kind.kind == "U" for kind in types}) > 1:',
+            'if any(kind.kind == "O" for kind in types) or len({kind.kind == "U" for kind in types}) != 1:',
+        ): "there are types",
+    },
+    "solvers/working_sets/_screening": {
+        (
+            "return sizes is not None and int(sizes.entries.sum()) >= _ENTRIES * len(sizes.entries)",
+            "return sizes is not None and int(sizes.entries.sum()) > _ENTRIES * len(sizes.entries)",
+        ): "as many entries as are worth it cost as much",
+        **{
+            (
+                "reach = movement(bends, sizes.ranges, point.steepness, slack * point.gap) * (1.0 + 64.0 * EPS)",
+                f"reach = movement(bends, sizes.ranges, point.steepness, slack * point.gap) * (1.0 + {now} * EPS)",
+            ): "a margin for rounding that is far wider than needed"
+            for now in ("65.0", "63.0")
+        },
     },
     "graphs/certified_order": {
         ("first = np.argpartition(-scores, min(k, n - 1))[: k + 1]", f"first = np.argpartition({now}"): why

@@ -34,6 +34,16 @@ def test_verify_exits_with_one_when_anything_disagrees(monkeypatch, capsys):
     assert report["failures"]
 
 
+def test_verify_compares_compiled_solvers_where_there_are_any(monkeypatch, capsys):
+    monkeypatch.setattr(
+        cr.problems, "REGISTRY", {name: cr.problems.REGISTRY[name] for name in ("IRPush", "PageRank")}
+    )
+    assert cli.main(["verify", "--instances", "1", "--device", "cpu", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [item["problem"] for item in found["comparisons"]] == ["IRPush"]
+    assert cli.main(["verify", "IRPush", "--device", "abacus"]) == 2
+
+
 def test_unusable_arguments_exit_with_two(capsys):
     assert cli.main(["verify", "Nothing"]) == 2
     assert "PNormPush" in capsys.readouterr().err

@@ -28,7 +28,8 @@ from convexrank.modelling import (
 )
 from convexrank.modelling.certificates import pair_blocks, reference
 from convexrank.modelling.expressions import PairSums
-from convexrank.problems import _linear_scores, _log_sum_exps
+from convexrank.modelling.log_sum_exps import sums
+from convexrank.problems import _linear_scores
 from tests.test_ways_of_data import calls_of
 from tests.tolerances import tolerance
 
@@ -416,14 +417,14 @@ def off_by(wrong):
 def test_a_wrong_softmax_makes_gaps_larger_but_not_false(kind, wrong, feasible, monkeypatch):
     """Of log-sum-exps alone, and of one within other functions."""
     optimum = kind(*data(), l2=0.1).solve()
-    expected, right = gaps_at(kind, optimum), _log_sum_exps.reference_log_sum_exp
+    expected, right = gaps_at(kind, optimum), sums.reference_log_sum_exp
 
     def planted(exponents):
         value, shares = right(exponents)
         return value, wrong(shares)
 
     monkeypatch.setattr(reference, "_of_log_sum_exp", off_by(wrong))
-    monkeypatch.setattr(_log_sum_exps, "reference_log_sum_exp", planted)
+    monkeypatch.setattr(sums, "reference_log_sum_exp", planted)
     gaps = gaps_at(kind, optimum)
     assert np.isfinite(gaps).all() if feasible else np.isinf(gaps[0])
     assert gaps[2] > expected[2] + 1e-3

@@ -20,7 +20,7 @@ PROJECT = ROOT.parent
 # Floors, top first: a module may import from its own floor and from those below. CONTRIBUTING.md says the same.
 FLOORS = (
     ("annex",),
-    ("__main__", "cli", "demo", "networkx_backend"),
+    ("__main__", "cli", "networkx_backend"),
     ("commands",),
     ("bounds", "differentiable", "estimators", "plotting", "jax_losses", "objectives", "verification"),
     ("problems",),
@@ -130,7 +130,7 @@ def test_imports_point_down():
 
 
 def test_no_module_imports_the_front_door():
-    """``import convexrank`` inside the package would hide where a name comes from; command and demo are users."""
+    """``import convexrank`` inside the package would hide where a name comes from; the command is a user."""
     assert [name for name, others in edges().items() if FRONT in others and room(name) not in FLOORS[1]] == []
 
 

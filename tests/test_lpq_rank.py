@@ -232,6 +232,8 @@ def test_certified_prefixes():
     assert certified_prefix(scores, math.inf, 4).size == 0
     many = np.random.default_rng(0).permutation(1000).astype(float)
     assert certified_prefix(many, 0.5, 10).tolist() == np.argsort(-many)[:10].tolist()
+    with pytest.raises(ValueError, match="k is 0"):
+        certified_prefix(scores, 0.5, 0)
 
 
 def proved_first(scores, bound, k):

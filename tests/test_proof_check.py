@@ -81,8 +81,12 @@ def copies(honest, tmp_path):
     return shutil.copytree(honest, tmp_path / "copies")
 
 
+def read_content(folder):
+    return json.loads((folder / "certificate.json").read_text())
+
+
 def read(folder):
-    content = json.loads((folder / "certificate.json").read_text())
+    content = read_content(folder)
     return content, {name: np.load(folder / name) for name in content["files"]}
 
 
@@ -122,6 +126,10 @@ def test_what_is_honest_is_confirmed(name, copies, capsys):
 
 def field(**changes):
     return lambda content, arrays: content.update(changes)
+
+
+def steps(ends, heights):
+    return field(spectrum={"type": "Spectrum", "ends": ends, "heights": heights, "counted": False})
 
 
 def without(name):
@@ -171,19 +179,16 @@ FORGED = {
         "RmaxPush", field(loss={"type": "Logistic", "base": 2.0, "scale": 2.0}), "have the fields type, base"
     ),
     "a spectrum that rises": (
-        "SpectralPush",
-        field(spectrum={"type": "Spectrum", "ends": [0.5, 1.0], "heights": [0.5, 1.5], "counted": False}),
-        "negative factor",
+        "SpectralPush", steps([0.5, 1.0], [0.5, 1.5]), "heights is out of range"
     ),
-    "a spectrum above 1": (
-        "SpectralPush",
-        field(spectrum={"type": "Spectrum", "ends": [0.5], "heights": [3.0], "counted": False}),
-        "does not add up to 1",
-    ),
-    "steps without a height": (
-        "SpectralPush",
-        field(spectrum={"type": "Spectrum", "ends": [0.5, 1.0], "heights": [2.0], "counted": False}),
-        "argument",
+    "a spectrum above 1": ("SpectralPush", steps([0.5], [3.0]), "does not add up to 1"),
+    "steps without a height": ("SpectralPush", steps([0.5, 1.0], [2.0]), "the ends do not fit"),
+    "ends that fall": ("SpectralPush", steps([1.0, 0.5], [1.1, 0.2]), "ends is out of range"),
+    "an end that is there twice": ("SpectralPush", steps([1.0, 1.0], [1.0, 0.5]), "ends is out of range"),
+    "a share above 1": ("SpectralPush", steps([2.0], [0.5]), "the ends do not fit"),
+    "no steps": ("SpectralPush", steps([], []), "ends is out of range"),
+    "more steps than a class takes": (
+        "SpectralPush", steps([k / 201 for k in range(1, 202)], [2 - k / 201 for k in range(201)]), "out of range"
     ),
     "a spectrum by its name": ("SpectralPush", field(spectrum="uniform"), "no function has this type"),
     "a rate above 1": ("PartialAUC", field(max_fpr=1.5), "max_fpr is out of range"),
@@ -230,6 +235,7 @@ FORGED = {
     "negative damping": ("PageRank", field(alpha=-0.5), "alpha is out of range"),
     "a floor that PageRank has not": ("PageRank", field(outdegree_floor=2.0), "have the fields"),
     "a rank that is worth something": ("PageRank", claim(value=1.0), "no value"),
+    "a rank that is worth less than nothing": ("PageRank", claim(value=-1.0), "no value"),
     "a global rank": ("PageRank", claim(kind="global"), "kind is out of range"),
     "the distance of a push": ("PNormPush", claim(kind="distance"), "kind is out of range"),
     "yes for p": ("PNormPush", field(p=True), "p is out of range"),
@@ -306,6 +312,19 @@ def test_forged_statements_are_refused(case, copies, capsys):
     change(content, arrays)
     write(copies / name, content, arrays)
     assert reason in said(copies / name, capsys)
+
+
+@pytest.mark.parametrize("place", ["inside", "entry", "outside"])
+def test_ranks_are_those_of_each_place_of_weak_links(place, tmp_path, capsys):
+    graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0], [1.0, 2.0, 1.0, 1.0, 1.0, 0.5], n=5)
+    folder = (
+        cr.problems.LpqRank(graph, 2.0, 3.0, 0.8, weak_links=place).solve(tol=1e-12).export(tmp_path / place)
+    )
+    assert said(folder, capsys, 0)
+    content, arrays = read(folder)
+    for other in {"inside", "entry", "outside"} - {place}:
+        write(folder, content | {"weak_links": other}, arrays)
+        assert "the gap is at most" in said(folder, capsys)
 
 
 def test_single_precision_is_read(tmp_path, capsys):
@@ -393,6 +412,29 @@ def test_text_that_is_no_certificate_is_refused(text, copies, capsys):
     assert said(copies / "PNormPush", capsys).startswith("refused: ")
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "true", "1" * 400, '2.0, "base": 2.0'])
+def test_numbers_of_a_loss_are_numbers_and_are_there_once(number, copies, capsys):
+    path = copies / "RmaxPush" / "certificate.json"
+    text = path.read_text().replace('"base": 2.0', f'"base": {number}')
+    assert text != path.read_text()
+    path.write_text(text)
+    assert said(path.parent, capsys).startswith(
+        ("refused: ValueError('base is out", "refused: ValueError('a field is")
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 3_900, "{1:" * 900, "-" * 9_900 + "1", "1" + "+1" * 1_900, "lambda:" * 500 + "1"]
+)
+def test_headers_that_are_no_header_are_refused(text, copies, capsys):
+    """Also those that end the reader of numpy by an error of its own, such as that of the tokenizer."""
+    folder = copies / "PNormPush"
+    header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+    (folder / "w.npy").write_bytes(header + np.ones(2).tobytes())
+    write_text(folder, read_content(folder))
+    assert said(folder, capsys).startswith("refused: ")
+
+
 def test_text_is_read_once_and_not_at_length(copies, capsys):
     path = copies / "PNormPush" / "certificate.json"
     text = path.read_text()
@@ -435,6 +477,10 @@ def test_pairs_of_classes_are_counted(monkeypatch, copies, capsys):
     monkeypatch.setattr(check, "TERMS", 47)
     assert "more than 47 terms" in said(copies / "Push", capsys)
     assert said(copies / "PNormPush", capsys, 0)
+    monkeypatch.setattr(check, "TERMS", 2 * 12)  # rows, on each of two steps
+    assert said(copies / "SpectralPush", capsys, 0)
+    monkeypatch.setattr(check, "TERMS", 2 * 12 - 1)
+    assert "more than 23 terms" in said(copies / "SpectralPush", capsys)
     monkeypatch.setattr(check, "TERMS", 9)
     assert "nodes and edges" in said(copies / "PageRank", capsys)
     assert "more than 9 rows" in said(copies / "PNormPush", capsys)
@@ -496,6 +542,15 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
+SPECTRA = [
+    {"type": "Spectrum", "ends": ends, "heights": heights, "counted": counted}
+    for ends in ([1.0], [0.5, 1.0], [1.0, 0.5], [0.5, 2.0], [0.5, 0.5], [-0.5, 1.0], [])
+    for heights in ([1.0], [1.5, 0.5], [0.5, 1.5], [0.75, 0.25], [1.5, 0.0], [2.5, -0.5], [])
+    for counted in (False, True)
+]  # fmt: skip
+POOLS = {"loss": FUNCTIONS, "price": FUNCTIONS, "spectrum": SPECTRA}
+
+
 @st.composite
 def spoilt(draw):
     """A problem, and changes of its fields, of entries of its files, and of their lengths."""
@@ -510,7 +565,8 @@ def spoil(content, arrays, changes):
         keys = [key for key in content if key not in ("problem", "claim", "files")] or ["l2"]
         key, name = keys[what % len(keys)], list(arrays)[what % len(arrays)]
         if how == 0:
-            content[key] = (FUNCTIONS if key in ("loss", "price") else VALUES)[value % 70 % len(VALUES)]
+            pool = POOLS.get(key, VALUES)
+            content[key] = pool[value % len(pool)]
         elif how == 1 and arrays[name].size:
             arrays[name] = arrays[name].copy()
             number = NUMBERS[value % len(NUMBERS)]
@@ -570,6 +626,26 @@ def test_functions_have_the_fields_of_their_class(name):
     table = check.LOSSES if name in check.LOSSES else check.PRICES
     kind = getattr(cr.losses if name in check.LOSSES else cr.prices, name)
     assert {one.name for one in fields(kind)} == set(table[name][0])
+
+
+@pytest.mark.parametrize("parameter", [0.7, 1.0, 2.5])
+@pytest.mark.parametrize("name", [*check.LOSSES, *check.PRICES])
+def test_functions_are_those_of_their_class(name, parameter):
+    """Values and slopes at some points; a loss is taken of the negative score."""
+    of_loss = name in check.LOSSES
+    table = check.LOSSES if of_loss else check.PRICES
+    parameters = {key: parameter + (key == "base") for key in table[name][0]}
+    known = getattr(cr.losses if of_loss else cr.prices, name)(**parameters)
+
+    def at(x):
+        return float(known(-x) if of_loss else known.g(x))
+
+    with at_precision(128):
+        for x in (0.3, 0.9, 1.7, *((-0.4, -1.3) if of_loss else ())):
+            value, slope, slack = table[name][1](arb(x), **parameters)
+            assert float(value) == pytest.approx(at(x), rel=1e-12)
+            assert float(slope) == pytest.approx((at(x + 1e-6) - at(x - 1e-6)) / 2e-6, rel=1e-6)
+            assert slack == 0
 
 
 @pytest.mark.parametrize("name", check.PROBLEMS)

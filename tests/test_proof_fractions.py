@@ -95,6 +95,13 @@ def built():
         "largest exponential": P.RmaxPush(X, y, "exponential", l2=0.01, sample_weight=weight),
         "largest logistic": P.RmaxPush(X, y, base2, l2=0.01),
         "largest hinge": P.RmaxPush(ties, y, "hinge", l1=0.01),
+        "uniform spectrum": P.SpectralPush(X, y, "uniform", "logistic", l2=0.1, sample_weight=weight),
+        "steps": P.SpectralPush(ties, y, [0.1, 0.2, 0.7], "hinge", l2=0.1, sample_weight=weight),
+        "steps of a smooth loss": P.SpectralPush(ties, y, [0.3, 0.7], "squared_hinge", l2=0.1),
+        "top two": P.SpectralPush(X, y, ("top", 2), "exponential", l2=0.1, l1=0.01),
+        "some negatives": P.PartialAUC(X, y, 0.4, "hinge", l2=0.1, sample_weight=weight),
+        "both rates": P.PartialAUC(ties, y, 0.5, "squared_hinge", 0.3, l2=0.1),
+        "both rates, logistic": P.PartialAUC(X, y, 0.7, base2, 0.6, l1=0.001, sample_weight=weight),
         "power below 1": P.Push(X, y, 0.5, "exponential", l2=0.5, sample_weight=weight),
         "power 2": P.Push(X, y, 2, "exponential", l1=0.5),
         "log price": P.Push(X, y, "log_one_plus", "exponential", l2=0.5),
@@ -238,6 +245,28 @@ def test_lines_touch_the_risk_from_below(name, kept):
     above, below = defect(kept(name), 3)
     assert above <= 0
     assert below <= TOUCHES
+
+
+PLANTED_IN_SORTS = {
+    "the lowest": ("height", lambda own: lambda part: -own(part)),
+    "one row too heavy": (
+        "mean_of_highest",
+        lambda own: lambda parts, mass: own([(2 * b, z) for b, z in parts], mass),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["steps", "both rates, logistic"])
+@pytest.mark.parametrize("planted", PLANTED_IN_SORTS)
+def test_planted_bugs_in_means_of_the_highest_are_noticed(planted, name, kept, monkeypatch):
+    folder = kept(name)
+    known = fractions_.mean_of_highest
+    rows = [(Fraction(b), fractions_.score([Fraction(z)], 0)) for b, z in ((1, 3), (2, 1), (1, 1), (1, 0))]
+    assert known(rows, Fraction(2))[0] == fractions_.between(2)
+    assert fractions_.main(folder) == 0
+    helper, wrong = PLANTED_IN_SORTS[planted]
+    monkeypatch.setattr(fractions_, helper, wrong(getattr(fractions_, helper)))
+    assert fractions_.main(folder) == 1
 
 
 PLANTED_IN_LINES = {
@@ -422,6 +451,10 @@ def leave(name):
     return lambda content, arrays: arrays.pop(name)
 
 
+def steps(ends, heights):
+    return {"type": "Spectrum", "ends": ends, "heights": heights, "counted": False}
+
+
 FORGED = {
     "a concave risk": ("l2 ball", array(weight=lambda v: v * 0.07)),
     "a misspelt base": ("l1 ball", state(loss={"type": "Logistic", "bas": 0.5})),
@@ -435,6 +468,25 @@ FORGED = {
     "a concave power": ("power 3, squared hinge", state(price={"type": "Power", "p": 0.9})),
     "a concave price": ("power 3, squared hinge", state(price={"type": "LogOnePlus"})),
     "a negative scale": ("exp price, hinge", state(price={"type": "ExpPrice", "scale": -1.0})),
+    "a spectrum that rises": ("steps", state(spectrum=steps([0.5, 1.0], [0.5, 1.5]))),
+    "ends that fall": ("steps", state(spectrum=steps([1.0, 0.5], [1.1, 0.2]))),
+    "ends that are there twice": ("steps", state(spectrum=steps([1.0, 1.0], [1.0, 0.5]))),
+    "a share above 1": ("steps", state(spectrum=steps([2.0], [0.5]))),
+    "a spectrum above 1": ("steps", state(spectrum=steps([0.5], [3.0]))),
+    "a step without a height": ("steps", state(spectrum=steps([0.5, 1.0], [2.0]))),
+    "no steps": ("steps", state(spectrum=steps([], []))),
+    "too many steps": (
+        "steps",
+        state(spectrum=steps([k / 201 for k in range(1, 202)], [2 - k / 201 for k in range(201)])),
+    ),
+    "a height of true": ("steps", state(spectrum=steps([1.0], [True]))),
+    "a spectrum by its name": ("steps", state(spectrum="uniform")),
+    "counted is 0": ("steps", state(spectrum={**steps([1.0], [1.0]), "counted": 0})),
+    "a rate above 1": ("both rates", state(max_fpr=1.5)),
+    "a rate of 0": ("both rates", state(max_fpr=0.0)),
+    "no positives": ("both rates", state(min_tpr=1.0)),
+    "a negative rate": ("both rates", state(min_tpr=-0.5)),
+    "a rate that is true": ("both rates", state(min_tpr=True)),
     "a loss that is none of svm": ("svm", state(loss={"type": "Exponential"})),
     "p of 0": ("weights", state(p=0.0)),
     "p is true": ("weights", state(p=True)),

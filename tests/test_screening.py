@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import movement
 from convexrank.regularizers import Penalty
 from convexrank.solvers.working_sets import _screening
@@ -209,3 +210,38 @@ def test_a_gap_that_says_nothing_leaves_nothing_out():
     assert screening.at(problem, w, point).kept.places.size == 0
     for changes in ({"gap": math.inf}, {"gap": math.nan}, {"gap": -1e-9}, {"steepness": math.inf}):
         assert screening.at(problem, w, replace(point, **changes)) is screening
+
+
+@pytest.mark.parametrize(("margin", "stays"), [(0.5, True), (2.0, False)])
+def test_columns_within_rounding_of_l1_stay(margin, stays):
+    """Rounding of the sums over rows and columns, of the movement, and of l1 itself."""
+    X = np.zeros((50, 12))
+    X[:, 0] = np.random.default_rng(4).normal(size=50)
+    problem = bare(X, l1=2.0)
+    sizes, pull = problem.columns.sizes, np.full(50, 1e3)
+    off = rounding(50 + 12) * np.abs(pull) @ problem.row_lengths
+    slopes = np.full(12, 2.0 * (1.0 - 8.0 * EPS) - margin * off)
+    still = Screening(looks=100, bends=np.zeros(12))
+    point = DualPoint(slopes, pull, np.ones(50), 0.0, 1e-3)
+    assert (still._may_matter(problem, sizes, point, 1.0) == stays).all()
+    bends = np.full(12, 1e3)
+    reach = np.sqrt(2.0 * 1e-3 * bends)
+    near = DualPoint(
+        2.0 - 16.0 * EPS - reach * (1.0 + 64.0 * margin * EPS), 0.0 * pull, np.ones(50), 0.0, 1e-3
+    )
+    assert (replace(still, bends=bends)._may_matter(problem, sizes, near, 1.0) == stays).all()
+
+
+def test_at_another_l1_the_copy_stays_unless_a_column_outside_or_less_than_half_of_it_is_left(monkeypatch):
+    monkeypatch.setattr(_screening, "_ENTRIES", 0)
+    X, w = np.random.default_rng(5).normal(size=(50, 12)), np.zeros(12)
+    problem = bare(X)
+
+    def with_slopes(places):
+        return DualPoint(np.isin(np.arange(12), places) * 1.0, np.zeros(50), np.ones(50), 0.0, 1e-9)
+
+    first = Screening(looks=100).at(problem, w, with_slopes([0, 1, 2, 3]))
+    assert first.kept.places.tolist() == [0, 1, 2, 3]
+    assert first.valid_at(problem, w, with_slopes([0, 1, 3])).kept is first.kept
+    for places in ([0, 1], [0, 1, 2, 5], [7, 8, 9]):
+        assert first.valid_at(problem, w, with_slopes(places)).kept.places.tolist() == places

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -430,6 +431,8 @@ def test_arguments_are_compared_by_what_they_say():
         return arguments_of(P.Push(X, y, price=2, l2=0.1, **more))
 
     assert words() == words()
+    assert words().keys() >= {"y", "l2", "price"}
+    assert "X" not in words()  # rows are the rank's own
     # where an object happens to be says nothing about it
     assert words(loss=cr.losses.Exponential()) == words(loss=cr.losses.Exponential())
     weights = np.ones(len(X))
@@ -459,11 +462,17 @@ def test_what_ranks_say_is_accepted_when_alike_and_refused_with_both_sides_when_
             agreement.check_arguments([("PNormPush", alike), (other, alike)])
     check_queries([np.array(["a", "b", "a"]), np.array(["c"])])
     check_alike([{"labels": True, "rows": 1}, {"labels": None}, {"labels": True, "rows": 2}])
+    for kind in ("float32", "float64"):
+        rows = SimpleNamespace(
+            chunks=Chunks.from_arrays(np.ones((2, 1), dtype=kind), np.ones(2)), rows=2, columns=1
+        )
+        assert agreement.sheet(rows, 1.0, None)["type of X"] == kind
     for types, found in (
         (["<i4", "<f8"], "<f8"),
         (["<U3", "<U5"], "<U5"),
         (["|b1", "<i8"], "<i8"),
         (["<f4"], "<f4"),
+        (["<M8[D]"], "<M8[D]"),
     ):
         assert labels_type([{"y": None}, *({"y": one} for one in types)], "y") == np.dtype(found)
     assert labels_type([{"y": None}, {}], "y") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from itertools import combinations, pairwise, product
 
@@ -10,6 +11,7 @@ import pytest
 
 import convexrank as cr
 from convexrank import metrics
+from convexrank.data import Spectrum
 from convexrank.modelling import Groups, functions, maximum, mean, pair_means, softplus, square
 from tests.tolerances import tolerance
 
@@ -268,6 +270,25 @@ def test_wrong_spectra_are_refused(spectrum, error, words):
     X, y, _ = drawn()
     with pytest.raises(error, match=words):
         P.SpectralPush(X, y, spectrum)
+
+
+@pytest.mark.parametrize(
+    ("ends", "heights"),
+    [
+        ((), ()),
+        ((1.0,), (1.0, 0.5)),
+        ((1.0, 0.5), (1.1, 0.2)),
+        ((0.5, 1.0), (0.5, 1.5)),
+        ((0.5, 1.0), (2.5, -0.5)),
+        ((0.5,), (3.0,)),
+        ((2.0,), (0.5,)),
+        ((math.nan,), (1.0,)),
+        (tuple(k / 201 for k in range(1, 202)), tuple(2 - k / 201 for k in range(201))),
+    ],
+)
+def test_steps_that_are_no_falling_density_are_refused(ends, heights):
+    with pytest.raises(ValueError, match="heights that fall"):
+        Spectrum(ends, heights)
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, np.nan, np.inf])

@@ -16,6 +16,7 @@ from convexrank.core.results import Certificate
 from convexrank.problems import REGISTRY
 from convexrank.problems._declared import Declared
 from convexrank.problems._linear_scores import LinearScores
+from convexrank.solvers.jitted.newton import JaxNewton
 from convexrank.verification.comparison import Case, Comparison, disagree
 from convexrank.verification.designs import takes_designs
 from convexrank.verification.report import Report, _instances
@@ -279,6 +280,21 @@ def test_nothing_compared_is_a_failure():
     assert "no exact model" in report.skipped[0]
 
 
+def test_compiled_solvers_are_compared_on_a_device(monkeypatch):
+    kinds = [cr.problems.PNormPush, cr.problems.TopPush]
+    report = cr.verify(kinds, instances=2, seed=3, device="cpu")
+    assert report.compared == 2, str(report)
+    assert report.skipped == [f"TopPush seed {seed}: no compiled solver fits it" for seed in (3, 4)]
+    assert not report.ok
+    assert not report.failures
+
+    monkeypatch.setattr(
+        JaxNewton, "step", lambda self, problem, state: dataclasses.replace(state, stalled=True)
+    )
+    assert cr.verify(kinds[0], instances=1, seed=3).ok
+    assert not cr.verify(kinds[0], instances=1, seed=3, device="cpu").ok
+
+
 def test_reports_are_reproducible_and_plain_data():
     first, second = (cr.verify(cr.problems.IRPush, instances=2, seed=7) for _ in range(2))
     assert first.worst == second.worst
@@ -302,6 +318,7 @@ def test_statuses_are_compared_where_no_minimiser_exists():
         ({"target": cr.problems.IRPush, "instances": 0}, ValueError),
         ({"target": cr.problems.IRPush, "seed": -1}, ValueError),
         ({"target": cr.problems.IRPush, "tol": 0.0}, ValueError),
+        ({"target": cr.problems.IRPush, "device": "abacus"}, ValueError),
     ],
 )
 def test_bad_arguments_are_refused(arguments, error):

@@ -1,6 +1,7 @@
-"""The annex of convexrank: claims of papers, judged by computed numbers, published bounds, and exact populations.
+"""The annex of convexrank: judged claims of papers, published bounds, populations, the demonstration.
 
-Users reach it as ``convexrank.claims``, ``convexrank.bounds`` and ``convexrank.population``.
+Users reach it as ``convexrank.claims``, ``convexrank.bounds`` and ``convexrank.population``, and by the commands
+``convexrank claims`` and ``convexrank demo``.
 """
 
 __version__ = "0.1.0"

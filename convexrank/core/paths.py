@@ -324,7 +324,7 @@ def path(
     if not solutions:
         raise ValueError(f"the path has no point: already at {stopped}.")
     found = np.array(watched) if metric is not None else None
-    left = np.array(carried.left[: len(solutions)]) if isinstance(carried.solver, Screening) else None
+    left = np.array(carried.left[: len(solutions)]) if hasattr(carried.solver, "columns_left") else None
     return Path(name, values[: len(solutions)], tuple(solutions), found, stopped, left)
 
 
@@ -337,18 +337,9 @@ class Carrying(Protocol):
     def along_path(self, parameter: str) -> Any:
         """Return a solver for such problems, one after the other; None where the parameter leaves nothing to remember.
 
-        Its ``next_start(solution)`` says where the next solve starts.
+        Its ``next_start(solution)`` says where the next solve starts; one that does not look at all columns has the
+        list ``columns_left``, for each problem the least number of columns that were looked at.
         """
-        ...
-
-
-@runtime_checkable
-class Screening(Protocol):
-    """A method along a path that does not look at all columns."""
-
-    @property
-    def columns_left(self) -> list[int]:
-        """For each problem the least number of columns that were looked at."""
         ...
 
 
@@ -373,7 +364,7 @@ class _Carried:
 
     def count(self, problem: Any, method: Any) -> None:
         """Note how many columns screening left at the value that was just solved."""
-        screens = method is self.solver and isinstance(method, Screening)
+        screens = method is self.solver and hasattr(method, "columns_left")
         self.left.append(method.columns_left[-1] if screens else problem.dimension)
 
 

@@ -161,12 +161,16 @@ def resolve(problem: Solvable, solver: Any) -> Any:
     return made
 
 
+def compiled_for(problem: Solvable) -> list[str]:
+    """Return the names of the solvers that run on a device and fit the problem, the one to be tried first in front."""
+    return [name for name in _COMPILED if not _missing(load(name), problem)]
+
+
 def _on_device(problem: Solvable, solver: Any, device: Any) -> Any:
     """Return the solver on a device; by default the first compiled one that fits."""
     if solver is None:
         _check_problem(problem)
-        fitting = [name for name in _COMPILED if not _missing(load(name), problem)]
-        if not fitting:
+        if not (fitting := compiled_for(problem)):
             raise ValueError(
                 f"device is {shown(device)}, but no compiled solver fits this {type(problem).__name__}; leave it out. "
                 f"Solvers that fit: {_fitting(problem)}."

@@ -28,13 +28,13 @@ from convexrank.modelling.inequalities import never_rising
 from convexrank.modelling.jax_reading import JaxRisk
 from convexrank.modelling.latex import latex
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
+from convexrank.modelling.log_sum_exps.sums import LogSumExps
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.kinks import shared_at_zero
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth, is_cheap
 from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.problems._linear_scores import LinearScores, RiskData
-from convexrank.problems._log_sum_exps import LogSumExps
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._many_pairs import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
@@ -166,7 +166,7 @@ class Declared(LinearScores):
 
     def weighted(self, sample_weight: Array | None, l2: Array | None) -> Any:
         """Return this problem with many weights of rows, or many l2: sums of log-sum-exps of a dense X."""
-        from convexrank.problems._weighted_rows import WeightedRows
+        from convexrank.modelling.log_sum_exps.weighted_rows import WeightedRows
 
         plain = isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
         return (

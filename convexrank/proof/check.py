@@ -31,6 +31,7 @@ NIL, ONE = arb(0), arb(1)
 OUTSIDE = 1 + arb(2) ** -30  # how far outside its ball w may be by rounding, as a factor
 # More is refused: bytes of certificate.json, entries of a file, terms of a risk or edges, seconds. It fits into 4 GB.
 TEXT, ENTRIES, TERMS, SECONDS = 1_000_000, 20_000_000, 2_000_000, 1800
+STEPS = 200  # of a spectrum
 
 def need(true, message):
     if not true:
@@ -133,9 +134,11 @@ PRICES = {  # parameters, and g(r) for r ≥ 0, which does not decrease; g(eᵃ)
 MARGINS = {name: LOSSES[name] for name in ("Hinge", "SquaredHinge")}
 WORTH = {"softmax": lambda y: arb(y).exp(), "exp2": lambda y: arb(2) ** arb(y) - 1, "linear": arb}
 LINEAR, FLOOR = {"l2": not_negative, "l1": not_negative}, lambda x: x is None or positive(x)
-DAMPING, STEPS = {"alpha": lambda x: real(x) and 0 <= x < 1}, lambda x: type(x) is list and all(map(positive, x))
+DAMPING = {"alpha": lambda x: real(x) and 0 <= x < 1}
 RATES = {"max_fpr": lambda x: positive(x) and x <= 1, "min_tpr": lambda x: x is None or (positive(x) and x < 1)}
-SPECTRA = {"Spectrum": ({"ends": STEPS, "heights": STEPS, "counted": flag}, None)}
+def rising(x):
+    return type(x) is list and 0 < len(x) <= STEPS and all(map(positive, x)) and all(a < b for a, b in pairwise(x))
+SPECTRA = {"Spectrum": ({"ends": rising, "heights": lambda x: type(x) is list and rising(x[::-1]), "counted": flag}, 0)}
 PROBLEMS = {
     "PNormPush": {"p": positive, **LINEAR},
     "BottomPush": {"p": positive, **LINEAR},
@@ -156,11 +159,11 @@ PROBLEMS = {
 RANKS, QUERIES = ("PageRank", "LpqRank"), ("RankSVM", "ListNet")
 NEVER_NEGATIVE = ("RmaxPush", "SpectralPush", "PartialAUC", "IRPush", "Push", "ConvexRisk", "RankSVM", "ListNet")
 
-def contents(text):  # certificate.json
+def contents(text) -> dict:  # certificate.json
     def once(pairs):
         need(len(dict(pairs)) == len(pairs), "a field is there twice")
         return dict(pairs)
-    d = json.loads(text, object_pairs_hook=once)
+    d: dict = json.loads(text, object_pairs_hook=once)
     need(type(d) is dict and type(d.get("problem")) is str and d["problem"] in PROBLEMS, "no problem has this name")
     fields = {"problem": str, **PROBLEMS[d["problem"]], "claim": lambda x: type(x) is dict, "files": has_files}
     if d["problem"] == "ConvexRisk" and "ball" in d:
@@ -170,6 +173,9 @@ def contents(text):  # certificate.json
     claim = {"kind": one_of(kind), "gap": lambda x: real(x) and x >= 0, "value": real}
     has(d["claim"], claim, "the claim")
     need(kind == "global" or d["claim"]["value"] == 0, "a rank has no value")
+    steps = d.get("spectrum")
+    need(not steps or (len(steps["ends"]) == len(steps["heights"]) and (steps["counted"] or steps["ends"][-1] <= 1)),
+         "the ends do not fit")
     price = d.get("price", {})
     need((price.get("type") != "LogOnePlus" and price.get("p", 1) >= 1) or d["loss"]["type"] == "Exponential",
          "the risk is not convex")
@@ -245,6 +251,7 @@ def check_rows(d):
         pairs += (sum(sizes) ** 2 - sum(size * size for size in sizes)) // 2
     name = d["problem"]
     listed = name in ("ConvexRisk", "RankSVM", "PartialAUC") or (name == "Push" and d["loss"]["type"] != "Exponential")
+    n *= len(d.get("spectrum", {"ends": [1]})["ends"])  # rows count once on each step
     need(n + listed * pairs <= TERMS, f"the risk has more than {TERMS} terms")
 
 def check_graph(d):
@@ -367,7 +374,7 @@ def distance_of(d, until):  # returns 0, for the value, and d/(1 − c)
         flows = [total(a * x[j] for j, a in into[i]) + adrift * escape[i] for i in range(n)]
         return NIL, total(abs(alpha * flows[i] + (1 - alpha) * v[i] - x[i]) for i in range(n)) / (1 - alpha)
     p, theta, kind, logs = arb(d["p"]), arb(d["p"]) / d["q"], d["weak_links"], []
-    need(0 < theta < 1 and min(d["x"]) > 0, "the map is no contraction")
+    need(theta < 1 and min(d["x"]) > 0, "the map is no contraction")
     beneath, link = weak if kind == "inside" else NIL, ONE if kind == "outside" else alpha
     common = [(link * int(gone) / n + beneath) * r for r, gone in zip(x, lost, strict=True)]
     base = total(power(y, p) for y in common + [weak * total(x)] * (kind == "entry"))
@@ -389,8 +396,7 @@ def main(folder, large="."):
                     print(f"proved: {d['problem']}, {claim['kind']}, at most {claim['gap']}")
                     return 0
         raise ValueError(f"the gap is at most {float(gap.upper())}, the value is {float(value)}")
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError,
-            ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever a folder does to this program, it is not confirmed
         print(f"refused: {error!r}")
         return 1
 

@@ -19,11 +19,12 @@ import struct
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
 BITS = 256  # exponentials, logarithms and multipliers are multiples of about 2^-BITS
 LARGEST = 2**11  # largest argument of an exponential; floats end at e^709
+MOST_STEPS = 200  # of a spectrum
 MOST_BYTES, MOST_TERMS = 2**20, 100_000  # of a file; of all evaluations: rows, or pairs of rows, times points
 FEASIBLE = 1 + Fraction(1e-9)  # a point may lie outside its ball by this factor: rounding, as in the package
 UNIT = Fraction(1, 2**BITS)
@@ -285,6 +286,58 @@ def highest(t, rows):
     return top, {i: Fraction(1, len(tied)) for i in tied}, Fraction(0)
 
 
+def mean_of_highest(parts, mass):
+    """The largest sum of v_i z_i with 0 <= v_i <= b_i/mass and sum 1; parts are pairs of b > 0 and a triple of z.
+
+    The value is at least that of the v chosen, and at most c + sum of b_i/mass max(z_i - c, 0), for any number c. Any v
+    will do; that of the evidence shares what is left among all that tie in floats.
+    """
+    falling, left, last, chosen = sorted(parts, key=height, reverse=True), mass, Fraction(0), []
+    for _, group in groupby(falling, key=height):
+        tied = list(group)
+        if left > 0:
+            whole, last = sum(b for b, _ in tied), min(z[0].lo for _, z in tied)
+            chosen += [(b / whole * min(whole, left) / mass, z) for b, z in tied]
+            left -= whole
+    need(left <= 0, "there are not so many rows")
+    value, slope, constant = added(chosen)
+    above = last + sum(b / mass * max(z[0].hi - last, 0) for b, z in parts)
+    return Interval(value.lo, max(above, value.lo)), slope, constant
+
+
+def height(part):
+    return float(part[1][0].lo)
+
+
+def score(t, i):
+    return between(t[i]), {i: Fraction(1)}, Fraction(0)
+
+
+def spectral_push(content, rows, t):
+    """The mean of l(t_i - level), with sum of sigma_[k] t_[k] of the negatives for the level."""
+    positives, negatives, spectrum = rows["positives"], rows["negatives"], content["spectrum"]
+    parts, whole = [(b, score(t, k)) for k, b in negatives.items()], sum(negatives.values())
+    size, heights = 1 if spectrum["counted"] else whole, [*spectrum["heights"], Fraction(0)]
+    steps = [
+        ((a - b) * end, min(end * size, whole))
+        for end, (a, b) in zip(spectrum["ends"], pairwise(heights), strict=True)
+    ]
+    need(abs(sum(factor for factor, _ in steps) - 1) <= Fraction(1e-9), "the spectrum does not add up to 1")
+    level, v, _ = added([(factor, mean_of_highest(parts, mass)) for factor, mass in steps])
+    return mean_above(content["loss"], positives, t, level, v)
+
+
+def partial_auc(content, rows, t):
+    """The mean of the highest over negatives of the mean of the highest over positives of l(t_i - t_k)."""
+    positives, negatives = rows["positives"], rows["negatives"]
+    low = (1 - (content["min_tpr"] or 0)) * sum(positives.values())
+    lost = []
+    for k, b in negatives.items():
+        pairs = [(a, sum_over_pairs(content["loss"], [(i, k, 1)], t)) for i, a in positives.items()]
+        lost.append((b, mean_of_highest(pairs, low)))
+    return mean_of_highest(lost, content["max_fpr"] * sum(negatives.values()))
+
+
 def log_push(content, rows, t):
     """PNormPush, BottomPush, TopBottomPush, TopPush."""
     name, p, (up_, down_) = content["problem"], content.get("p"), (rows["positives"], rows["negatives"])
@@ -313,10 +366,16 @@ def ir_push(_, rows, t):
 
 
 def rmax_push(content, rows, t):
-    """The mean of l(t_i - top): a line has slope m >= 0 in the maximum, which is at least <v, t>."""
-    (top, v, _), total, parts = highest(t, rows["negatives"]), sum(rows["positives"].values()), []
-    for i, weight in rows["positives"].items():
-        one, m, c = loss_of(content["loss"], t[i] - top)
+    top, v, _ = highest(t, rows["negatives"])
+    return mean_above(content["loss"], rows["positives"], t, between(top), v)
+
+
+def mean_above(loss, positives, t, level, v):
+    """The mean of l(t_i - level): a line has slope m >= 0 in the level, which is at least <v, t>."""
+    total, parts = sum(positives.values()), []
+    for i, weight in positives.items():
+        one, m, c = loss_of(loss, t[i] - level.lo)  # the loss rises with the level
+        one = Interval(one.lo, one.hi if level.lo == level.hi else loss_of(loss, t[i] - level.hi)[0].hi)
         parts += [(weight / total, (one, {i: -m}, c)), (weight / total * m, (0, v, 0))]
     return added(parts)
 
@@ -384,8 +443,9 @@ def global_claim(content, arrays):
     """The value at w, an interval, and an upper bound on value - minimum."""
     X, w, risk = arrays["X"], arrays["w"], FORMULATIONS[content["problem"]][1]
     points, weights = arrays.get("witness_points", []), arrays.get("witness_weights", [])
-    pairs = content["problem"] in ("ConvexRisk", "RankSVM", "Push")
-    size = len(X) * max(len(X) if pairs else 1, len(w) // 4)
+    pairs = content["problem"] in ("ConvexRisk", "RankSVM", "Push", "PartialAUC")
+    steps = len(content.get("spectrum", {"ends": [1]})["ends"])
+    size = len(X) * max(len(X) if pairs else steps, len(w) // 4)
     need((1 + len(points)) * size <= MOST_TERMS, "too many terms for fractions")
     need(not points or (min(weights) >= 0 and sum(weights) > 0), "witness_weights are not weights")
     norm, squares = sum(map(abs, w)), sum(x * x for x in w)
@@ -541,6 +601,18 @@ def one_of(*words):
     return read
 
 
+def rising(x):
+    need(type(x) is list and 0 < len(x) <= MOST_STEPS, f"no list of 1 to {MOST_STEPS} numbers")
+    numbers = [number(lambda one: one > 0)(one) for one in x]
+    need(all(a < b for a, b in pairwise(numbers)), "numbers do not rise")
+    return numbers
+
+
+def falling(x):
+    need(type(x) is list, f"{x!r} is no list")
+    return rising(x[::-1])[::-1]
+
+
 def function_of(known):
     def read(x):
         need(type(x) is dict and x.get("type") in [*known], f"{x!r} is none of {[*known]}")
@@ -555,6 +627,8 @@ POSITIVE, NOT_NEGATIVE = number(lambda x: x > 0), number(lambda x: x >= 0)
 ALPHA, NORM, FLAG = number(lambda x: 0 <= x < 1), number(lambda x: x >= 1), one_of(True, False)
 HINGES = {"Hinge": {}, "SquaredHinge": {}}
 LOSSES = function_of({**HINGES, "Exponential": {}, "Logistic": {"base": number(lambda x: x > 1)}})
+SPECTRA = function_of({"Spectrum": {"ends": rising, "heights": falling, "counted": FLAG}})
+RATE = number(lambda x: 0 < x <= 1)
 SCALED = {"Power": {"p": POSITIVE}, "ExpPrice": {"scale": POSITIVE}}
 PRICES = function_of({"Identity": {}, "LogOnePlus": {}, **SCALED})
 TARGETS, DANGLING = one_of("softmax", "exp2", "linear"), one_of("teleport", "uniform", "drop")
@@ -567,6 +641,16 @@ FORMULATIONS = {
     "TopPush": ("global", log_push, {}),
     "IRPush": ("global", ir_push, {}),
     "RmaxPush": ("global", rmax_push, {"loss": LOSSES}),
+    "SpectralPush": ("global", spectral_push, {"spectrum": SPECTRA, "loss": LOSSES}),
+    "PartialAUC": (
+        "global",
+        partial_auc,
+        {
+            "max_fpr": RATE,
+            "min_tpr": lambda x: None if x is None else number(lambda y: 0 < y < 1)(x),
+            "loss": LOSSES,
+        },
+    ),
     "Push": ("global", push, {"price": PRICES, "loss": LOSSES}),
     "ConvexRisk": ("global", pair_risk, {"loss": LOSSES}),
     "RankSVM": ("global", pair_risk, {"loss": function_of(HINGES), "normalize": FLAG}),
@@ -660,6 +744,9 @@ def read(folder):
     content = {"problem": name, **{key: check(raw[key]) for key, check in fields.items()}}
     content |= {"gap": NOT_NEGATIVE(claim["gap"])}
     content |= {"value": number(lambda x: kind == "global" or x == 0)(claim["value"])}
+    if name == "SpectralPush":
+        ends, heights, counted = (content["spectrum"][key] for key in ("ends", "heights", "counted"))
+        need(len(ends) == len(heights) and (counted or ends[-1] <= 1), "the ends do not fit")
     if name == "Push" and content["loss"]["type"] != "Exponential":
         concave = content["price"]["type"] == "LogOnePlus" or content["price"].get("p", 1) < 1
         need(not concave, "the price is not convex, which this loss needs")

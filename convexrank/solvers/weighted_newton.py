@@ -10,13 +10,13 @@ of the length that the tolerance asks for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from convexrank.backend.threads import in_threads
+from convexrank.modelling.log_sum_exps.weighted_rows import WeightedRows, WeightedTerm
 
 Array = np.ndarray
 
@@ -30,69 +30,12 @@ _STEPS, _BELOW = 8, 0.5
 _SINGLE = 5e-7
 
 
-class Term(Protocol):
-    """A log-sum-exp of rows that have weights."""
-
-    @property
-    def rows(self) -> Array:
-        """Numbers of the rows."""
-        ...
-
-    @property
-    def X(self) -> Array:
-        """Their features."""
-        ...
-
-    @property
-    def lengths(self) -> Array:
-        """The Euclidean lengths of these."""
-        ...
-
-    @property
-    def power(self) -> float:
-        """The factor of scores."""
-        ...
-
-    @property
-    def factor(self) -> float:
-        """The factor of the logarithm."""
-        ...
-
-    @property
-    def logs(self) -> Any:
-        """What exponents have beside scores and weights: a number for each row, or one for all."""
-        ...
-
-    def of_all(self, total: Any) -> Any:
-        """Return what the logarithm changes by for a total weight."""
-        ...
-
-
-class Weighted(Protocol):
-    """Problems that are the same log-sum-exps, with weights of rows and l2 of their own."""
-
-    @property
-    def terms(self) -> Sequence[Term]:
-        """The log-sum-exps."""
-        ...
-
-    @property
-    def weights(self) -> Array | None:
-        """Weights of rows, shape (B, n); None where all have those of the terms."""
-        ...
-
-    @property
-    def l2(self) -> Array:
-        """The strengths, shape (B,)."""
-        ...
-
-
-def points_by_grams(problems: Weighted, first: Array, tol: float) -> Array:
+def points_by_grams(problems: WeightedRows, first: Array, tol: float) -> Array:
     """Solve problems together.
 
     Parameters
     ----------
-    problems : Weighted
+    problems : WeightedRows
         The problems.
     first : ndarray, shape (d,) or (B, d)
         Where all of them begin, or each.
@@ -135,7 +78,7 @@ class _Group:
     logs: Any
 
     @classmethod
-    def of(cls, term: Term, kind: Any, places: tuple[Array, Array]) -> _Group:
+    def of(cls, term: WeightedTerm, kind: Any, places: tuple[Array, Array]) -> _Group:
         # about the mean, so that an offset of the features costs no digits; shares do not notice
         mean = term.X.mean(axis=0)
         X = (term.X - mean).astype(kind)
@@ -151,7 +94,7 @@ class _Group:
 class _Block:
     """Some problems, and steps of all of them."""
 
-    def __init__(self, groups: list[_Group], problems: Weighted, block: slice) -> None:
+    def __init__(self, groups: list[_Group], problems: WeightedRows, block: slice) -> None:
         self.groups, self.l2 = groups, problems.l2[block]
         self.constant = np.zeros(len(self.l2))
         self.counts: list[Array | None] = []

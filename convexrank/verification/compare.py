@@ -12,6 +12,7 @@ from convexrank.core.capabilities import Feasibility
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import scale_of
 from convexrank.core.results import Solution, Status
+from convexrank.core.solving import compiled_for
 from convexrank.verification.comparison import CONIC, REFERENCE, Case, Comparison
 from convexrank.verification.convex import compare_convex
 from convexrank.verification.definitions import with_definition
@@ -31,6 +32,8 @@ def compare(case: Case) -> Comparison:
 def _compared(case: Case) -> Comparison:
     problem = case.problem
     offered = problem.capabilities
+    if case.device is not None and case.solver is None and not compiled_for(problem):
+        return case.skipped("no compiled solver fits it")
     if {"Exact", "Feasibility"} <= offered:
         return compare_feasibility(case)
     if "Exact" in offered and problem.has_objective:

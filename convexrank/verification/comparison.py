@@ -96,6 +96,8 @@ class Case:
         The exact solver.
     tol : float
         Relative tolerance of the two objectives; for problems without objective, the largest allowed distance.
+    device : str, jax.Device or None
+        Where the fast solver runs, compiled; None for solvers in numpy.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Case:
     solver: Any
     reference: Any
     tol: float
+    device: Any = None
     tell: Callable[[str], Any] = field(default=str, repr=False)  # is told what is done next
     _answers: dict[str, Solution] = field(init=False, repr=False, default_factory=dict)
 
@@ -123,16 +126,16 @@ class Case:
 
     def solve_fast(self) -> Solution:
         """Return the answer of the fast side; it is computed once."""
-        return self._solved(self.point, self.solver, "solver")
+        return self._solved(self.point, self.solver, "solver", self.device)
 
     def solve_exact(self) -> Solution:
         """Return the answer of the exact side; it is computed once."""
         return self._solved("the exact point", self.reference, "reference")
 
-    def _solved(self, where: str, solver: Any, name: str) -> Solution:
+    def _solved(self, where: str, solver: Any, name: str, device: Any = None) -> Solution:
         if where not in self._answers:
             self.tell(where)
-            self._answers[where] = _solve(self.problem, solver, name)
+            self._answers[where] = _solve(self.problem, solver, name, device)
         return self._answers[where]
 
     def answers(self) -> dict[str, Solution]:
@@ -155,12 +158,12 @@ def _is_named(solver: Any) -> bool:
     return solver is None or isinstance(solver, str) or hasattr(solver, "requires")
 
 
-def _solve(problem: Any, solver: Any, name: str) -> Solution:
+def _solve(problem: Any, solver: Any, name: str, device: Any) -> Solution:
     """Solve, or take the answer of the caller's own algorithm."""
     if _is_named(solver):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # statuses are compared
-            return problem.solve(solver)
+            return problem.solve(solver, device=device)
     x = point_of(solver(problem) if callable(solver) else solver, problem, name, gave=callable(solver))
     certificate = problem.certificate(x)
     return Solution(

@@ -1,4 +1,4 @@
-"""Random instances over designs: the columns that a fast solver never builds are built for the exact model."""
+"""Which problems are verified, and random instances over designs, whose columns are built for the exact model alone."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.solving import compiled_for
 from convexrank.features import Products, Stacked, Thresholds
 
+# Random instances of a class that are asked whether a compiled solver fits.
+_TRIED = 5
 # l1 over the least for which all weights are 0, or l1 itself where that is not known.
 _SHARES, _STRENGTH = (0.1, 0.8), 0.05
 
@@ -22,6 +25,15 @@ def classes(designs: bool) -> list[Any]:
     from convexrank.problems import REGISTRY
 
     return [problem for problem in REGISTRY.values() if not designs or takes_designs(problem)]
+
+
+def compiled_classes(designs: bool, seed: int) -> list[Any]:
+    """Return those of them that a compiled solver fits: of some classes it fits only instances without kinks."""
+    return [
+        problem
+        for problem in classes(designs)
+        if any(compiled_for(problem.random(seed + j)) for j in range(_TRIED))
+    ]
 
 
 def with_design(problem: Any, seed: int) -> Any:

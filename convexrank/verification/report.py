@@ -22,7 +22,7 @@ from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.display import html_table
 from convexrank.verification.compare import compare
 from convexrank.verification.comparison import Case, Comparison
-from convexrank.verification.designs import classes, takes_designs, with_design
+from convexrank.verification.designs import classes, compiled_classes, takes_designs, with_design
 from convexrank.verification.proofs import with_proof
 
 __all__ = ["Comparison", "Report", "verify"]
@@ -219,6 +219,7 @@ def verify(
     tol: float = 1e-6,
     prove: bool = False,
     designs: bool = False,
+    device: Any = None,
     verbose: Callable[[Comparison], Any] | bool | None = None,
 ) -> Report:
     """Compare the fast solver with the exact model, or with a slow reference where there is no objective.
@@ -247,6 +248,9 @@ def verify(
     designs : bool
         Whether to draw random instances over :mod:`designs <convexrank.features>` of thresholds and products, for
         classes with linear scores. The fast solver never builds their columns; the exact model does.
+    device : str or jax.Device, optional
+        Where the fast solver runs, with its data: the compiled solvers are compared, as ``problem.solve(device=...)``
+        chooses them. Instances that none of them fits are skipped; of all problems those with such a solver are taken.
     verbose : callable or bool, optional
         True shows a progress bar, which also says what is computed; a function is called with each Comparison.
 
@@ -277,11 +281,15 @@ def verify(
     if told is None and not isinstance(verbose, bool | None):
         raise TypeError(f"verbose is {shown(verbose)}, expected True, or a function of a Comparison.")
     comparisons = []
+    if target is None:
+        target = classes(designs) if device is None else compiled_classes(designs, seed)
     cases = _instances(target, instances, seed, designs)
     bar = progress_bar(verbose is True, what="comparisons", over=cases)
     for name, number, make in bar:
         start = time.perf_counter()
-        case = Case(name, number, make(), solver, reference, tol, lambda doing: bar.set_postfix_str(doing))
+        case = Case(
+            name, number, make(), solver, reference, tol, device, lambda doing: bar.set_postfix_str(doing)
+        )
         found = with_proof(case, compare(case)) if prove else compare(case)
         found = replace(found, seconds=time.perf_counter() - start)
         comparisons.append(found)
@@ -293,8 +301,6 @@ def verify(
 def _instances(
     target: Any, instances: int, seed: int, designs: bool
 ) -> Iterable[tuple[str, int | None, Callable[[], Problem]]]:
-    if target is None:
-        target = classes(designs)
     if isinstance(target, Problem):
         if designs:
             raise TypeError(

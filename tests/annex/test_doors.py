@@ -66,13 +66,16 @@ def test_without_the_annex_the_rest_is_there():
 
 
 @pytest.mark.usefixtures("_absent")
-@pytest.mark.parametrize("words", [["claims"], ["claims", "--list"], ["claims", "three-points", "--json"]])
+@pytest.mark.parametrize(
+    "words",
+    [["claims"], ["claims", "--list"], ["claims", "three-points", "--json"], ["demo"], ["demo", "--csv"]],
+)
 def test_without_the_annex_the_command_says_how_to_get_it(capsys, words):
     assert cli.main(words) == 2
     said = capsys.readouterr()
     assert not said.out
     assert said.err == (
-        "convexrank: convexrank claims needs the separate package convexrank-annex; "
+        f"convexrank: convexrank {words[0]} needs the separate package convexrank-annex; "
         "install it, in a clone of convexrank, with: pip install ./annex\n"
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,11 +31,33 @@ class Spectrum:
         The density on each step, falling; the steps times these add up to 1.
     counted : bool
         Whether the ends are weights of rows; else they are shares.
+
+    Raises
+    ------
+    ValueError
+        When the steps are no such density.
     """
 
     ends: tuple[float, ...]
     heights: tuple[float, ...]
     counted: bool = False
+
+    def __post_init__(self) -> None:
+        ends, heights = (0.0, *self.ends), (*self.heights, 0.0)
+        fits = (
+            1 < len(ends) == len(heights) <= _MOST_STEPS + 1
+            and all(a < b < math.inf for a, b in pairwise(ends))
+            and all(a > b for a, b in pairwise(heights))
+            and (self.counted or ends[-1] <= 1.0)
+        )
+        if (
+            not fits
+            or not abs(sum((high - low) * end for high, low, end in self.rises) - 1.0) <= 2.0 * _ROUNDING
+        ):
+            raise ValueError(
+                f"ends are {shown(self.ends)} and heights {shown(self.heights)}, expected at most {_MOST_STEPS} ends "
+                "that rise, shares to at most 1, and heights that fall, which add up to 1 over the steps."
+            )
 
     @property
     def rises(self) -> list[tuple[float, float, float]]:

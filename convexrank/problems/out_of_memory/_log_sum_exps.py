@@ -11,8 +11,8 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.data.shards.sums import compensated_sum
 from convexrank.modelling.groups import Groups
+from convexrank.modelling.log_sum_exps.sums import LogSumExps
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient, log_sum_exps
-from convexrank.problems._log_sum_exps import LogSumExps
 from convexrank.problems.out_of_memory._streams import LogSums, Stream, shared
 
 Array = np.ndarray

@@ -2,11 +2,12 @@ r"""The scores that a monotone link with bounded slopes maps exactly to given ta
 
 Scores θ and targets y lie on one such link, y = g(θ) with slopes between 1/l and 1/s, exactly when
 
-.. math:: s\,(y_j-y_i) \;\le\; \theta_j-\theta_i \;\le\; l\,(y_j-y_i) \qquad\text{for all } y_i \le y_j .
+.. math:: s\,(y_j-y_i) \;\le\; \theta_j-\theta_i \;\le\; l\,(y_j-y_i) \qquad\text{for all } y_i < y_j ,
 
-With finite l equal targets need equal scores, and neighbours among the distinct targets suffice: a chain of bounded
-increments. Without l a link may be flat, rows of equal target are free among themselves, and only the largest score of
-one target and the smallest of the next are tied. The set is a polyhedron, unbounded, and a constant may be added.
+and equal targets have equal scores if l is finite. Then neighbours among the distinct targets suffice: a chain of
+bounded increments. Without l a link may be flat, rows of equal target are free among themselves, and only the largest
+score of one target and the smallest of the next are tied. The set is a polyhedron, unbounded, and a constant may be
+added.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import times, transposed_times
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
-from convexrank.core.score_model import ScoreModel, ScoreProducts
+from convexrank.core.score_model import ScoreProducts
+from convexrank.modelling.log_sum_exps.sums import LogSumExps
 
 Array = np.ndarray
 
@@ -22,18 +23,6 @@ _SUFFICIENT = 1e-4
 _EVALUATIONS = 40
 # A stage is solved to a gap of this share of the value.
 _ROUGH = 1e-2
-
-
-class ScoreRisk(Protocol):
-    """A risk of scores to second order, a diagonal less products of a few columns."""
-
-    def value_and_gradient(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores."""
-        ...
-
-    def score_model(self, scores: Array) -> ScoreModel:
-        """Return the risk to second order in the scores."""
-        ...
 
 
 @runtime_checkable
@@ -72,7 +61,7 @@ class HessianProducts(Smooth, Protocol):
         """Return the risk to second order in the scores."""
         ...
 
-    def gentler(self, most: float) -> ScoreRisk:
+    def gentler(self, most: float) -> LogSumExps:
         """Return the log-sum-exps of the risk with factors of scores up to ``most``.
 
         Asked for only where the products state factors that are larger.
@@ -94,7 +83,7 @@ class Scaling(NamedTuple):
 class Stage(NamedTuple):
     """The gentler risk that is solved first, and its largest factor."""
 
-    risk: ScoreRisk
+    risk: LogSumExps
     most: float
 
 

@@ -3,8 +3,8 @@ r"""Many problems that differ in the weights of the same rows, or in l2: their c
 For a sum of log-sum-exps :math:`\sum_m c_m \log \sum_{r \in G_m} e^{t_m \theta_r + v_{mr}}` weights of rows a are
 repeated rows: :math:`v_{mr} + \log a_r`, less the logarithm of their sum where the term is of a mean. That this is what
 a formulation does is compared with the expressions of some of its problems. Values, tangents and what the conjugate
-proves of them are those of :mod:`convexrank.problems._log_sum_exps`, for blocks of problems at a time; what rounding
-does to them is bounded in the same way. No solver runs any of it.
+proves of them are those of :mod:`convexrank.modelling.log_sum_exps.sums`, for blocks of problems at a time; what
+rounding does to them is bounded in the same way. No solver runs any of it.
 """
 
 from __future__ import annotations

@@ -8,10 +8,12 @@ many look-alikes are at the top of its list.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from convexrank import metrics
 from convexrank.backend.interruption import as_a_whole
+from convexrank.commands.outcome import FINE, Outcome
 from convexrank.data import check_integer, check_path
 from convexrank.features import Thresholds
 from convexrank.problems import PNormPush
@@ -55,6 +59,20 @@ class Demonstration:
     splits: list[tuple[Array, list[Fit]]]
     plain: list[tuple[Array, list[Fit]]]
     exact_difference: float
+
+
+def command(arguments: argparse.Namespace) -> Outcome:
+    """Return what ``convexrank demo`` prints, and write the figure."""
+    target = check_output(arguments.output)
+
+    def bar(items: list[Any]) -> Any:
+        return tqdm(items, desc="splits", file=sys.stderr)
+
+    result = run(seed=arguments.seed, progress=bar)
+    figure(result).savefig(target, dpi=150)
+    if arguments.json or arguments.csv:
+        return Outcome(as_json(result) if arguments.json else as_csv(result), FINE)
+    return Outcome(f"{table(result, wide=arguments.wide)}\n\nfigure: {target}", FINE)
 
 
 def draw(rng: Any, rows: int, alike: float = _ALIKE) -> tuple[Array, Array]:

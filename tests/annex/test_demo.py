@@ -10,7 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from convexrank import cli, demo, metrics
+from convexrank import cli, metrics
+from convexrank_annex import demo
 
 
 @pytest.fixture(scope="module")
