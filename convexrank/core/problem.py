@@ -238,7 +238,7 @@ class Problem(Displayed):
         return ""
 
     def may_lack_minimiser(self, w: Array) -> bool:
-        """Whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
+        """Return whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
         return False
 
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:

@@ -107,7 +107,7 @@ class Declared(LinearScores):
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
-        """As for every problem, with what the expression adds."""
+        """Capabilities of every problem, with those that the expression adds."""
         names = super().capabilities
         if "Smoothable" in names and self._merges_rows:
             names |= {"Mergeable"}
@@ -284,7 +284,7 @@ class Declared(LinearScores):
         return recession.far_out(self.program, self._float_scores(w), self.l1 * float(np.abs(w).sum()))
 
     def is_separating(self, w: Array) -> bool:
-        """Whether the risk falls for ever along w."""
+        """Return whether the risk falls for ever along w."""
         return self._far_out(w)[1]
 
     def terminal_status(self, w: Array) -> Status | None:
@@ -404,7 +404,7 @@ class Declared(LinearScores):
 
     @cached_property
     def _reference(self) -> Reference | LogSumExps:
-        """What certificates rest on: plain numpy, which shares no code with the steps that solvers run."""
+        """Base of certificates: plain numpy, which shares no code with the steps that solvers run."""
         logs = self.log_sum_exps
         return logs if logs is not None and logs.is_moderate else Reference(self.program)
 

@@ -168,7 +168,7 @@ class LinearScores(Problem):
     attained = False
 
     def is_separating(self, w: Array) -> bool:
-        """Whether the scores Xw rank every pair strictly as asked."""
+        """Return whether the scores Xw rank every pair strictly as asked."""
         return False
 
     def ordering(self) -> tuple[Any, Any] | None:
@@ -314,7 +314,7 @@ class LinearScores(Problem):
 
     @property
     def default_reason(self) -> str:
-        """Why it is the default; nothing where a formulation has a default of its own."""
+        """Reason for the default solver; nothing where a formulation has a default of its own."""
         return self._choice.reason if self._choice.solver == self.default_solver else ""
 
     #: Whether there are second derivatives that are cheap enough for Newton's method.
@@ -683,7 +683,7 @@ class LinearScores(Problem):
         return Status.SEPARABLE if self._unpenalised and not self.attained and self.is_separating(w) else None
 
     def may_lack_minimiser(self, w: Array) -> bool:
-        """Whether scores of a converged point differ so much that the minimiser may be at infinity."""
+        """Return whether scores of a converged point differ so much that the minimiser may be at infinity."""
         if not self._unpenalised or self.attained:
             return False
         scores = self.scores(w)

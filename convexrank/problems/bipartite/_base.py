@@ -42,7 +42,7 @@ class Bipartite(Formulation):
         return Groups(self.y, self._queries, self.sample_weight, self._positives)
 
     def _data_notes(self) -> list[str]:
-        """How many of each class, and whether rows have weights."""
+        """Return the numbers of both classes, and whether rows have weights."""
         made = "y" in self.__dict__ and isinstance(self.y, np.ndarray)
         counts = [f"{len(self.positives)} positive / {len(self.negatives)} negative"] if made else []
         return [*counts, *super()._data_notes()]
@@ -104,7 +104,7 @@ class Bipartite(Formulation):
 
     @cached_property
     def _fall(self) -> float:
-        """How fast the risk falls per unit of margin along a separating direction."""
+        """Return the fall of the risk per unit of margin along a separating direction."""
         in_memory = self.stream is None
         return -recession(self._form, self._positives[slice(None) if in_memory else self._two_rows()] * 1.0)
 

@@ -53,7 +53,7 @@ def trivial_remark(problem: Bipartite, x: Array) -> str:
 
 
 def _gains_nothing(problem: Bipartite, x: Array) -> bool:
-    """Whether the objective is no lower than at 0."""
+    """Return whether the objective is no lower than at 0."""
     if not np.isfinite(x).all():
         return False
     at_zero = problem.objective(np.zeros(problem.dimension))

@@ -30,7 +30,7 @@ _SAME = 1e-9
 
 
 def goes_in_order(rows: Array, starts: Array, piece: int) -> bool:
-    """Whether rows laid out query by query come in their order, and no query is much longer than a piece."""
+    """Return whether rows laid out query by query come in their order, and no query is much longer than a piece."""
     return bool((np.diff(rows) > 0).all()) and int(np.diff(starts).max()) <= _MOST_PIECES * piece
 
 
@@ -48,7 +48,7 @@ class QueryStream(Stream):
 
     @cached_property
     def _plan(self) -> list[tuple[slice, Portion]]:
-        """Of each piece that ends a query: the rows of the queries that it ends, and these queries alone."""
+        """Rows of the queries that each piece ends, and these queries alone; pieces that end none are left out."""
         whole, (rows, starts) = self.problem, self.problem.by_query
         first, last = rows[starts[:-1]], rows[starts[1:] - 1]
         borders, plan, before = whole.X.borders, [], int(np.searchsorted(first, whole.X.begin))
@@ -61,7 +61,7 @@ class QueryStream(Stream):
         return plan
 
     def portions(self) -> Iterator[tuple[Portion, Any]]:
-        """Go through the pieces once; rows of a query that has not ended wait for the next piece.
+        """Yield the pieces once; rows of a query that has not ended wait for the next piece.
 
         Yields
         ------

@@ -191,7 +191,7 @@ class Stream:
         self._last: tuple[Array, tuple[float, Array]] | None = None
 
     def portions(self) -> Iterator[tuple[Portion, Any]]:
-        """Go through the pieces once: as the formulation sees them, and their rows."""
+        """Yield the pieces once: as the formulation sees them, and their rows."""
         raise NotImplementedError
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:

@@ -93,7 +93,7 @@ class QueryScores(LinearScores):
         keep(self, _rows=rows_that_count, groups=counting, idle_queries=len(groups) - len(counting))
 
     def _data_notes(self) -> list[str]:
-        """How many queries, and how many of them have nothing to rank."""
+        """Return the number of queries, and of those that have nothing to rank."""
         if "groups" not in self.__dict__:
             return []
         return notes_of(len(self.groups), self.idle_queries)
