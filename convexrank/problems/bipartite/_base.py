@@ -65,19 +65,19 @@ class Bipartite(Formulation):
         return np.ones(len(rows)) if self.sample_weight is None else self.sample_weight[rows]
 
     @cached_property
-    def positive_weights(self) -> Array:
+    def _positive_weights(self) -> Array:
         """Weights of the positives, ones by default."""
         return self._weights_of(self.positives)
 
     @cached_property
-    def negative_weights(self) -> Array:
+    def _negative_weights(self) -> Array:
         """Weights of the negatives, ones by default."""
         return self._weights_of(self.negatives)
 
     @cached_property
-    def positive_shares(self) -> Array:
+    def _positive_shares(self) -> Array:
         """Shares of the positives of their total weight: 1/I each by default."""
-        return self.positive_weights / self.positive_weights.sum()
+        return self._positive_weights / self._positive_weights.sum()
 
     def margin(self, w: Array) -> float:
         """Return the lowest positive score less the highest negative score, the least of all queries."""

@@ -79,10 +79,10 @@ def limit_problem(problem: Bipartite) -> PNormPush:
     mean, negatives = _mean_and_negatives(problem)
     labels = np.r_[True, np.zeros(len(negatives), dtype=bool)]
     return PNormPush(
-        np.vstack([mean, negatives]), labels, 1.0, sample_weight=np.r_[1.0, problem.negative_weights]
+        np.vstack([mean, negatives]), labels, 1.0, sample_weight=np.r_[1.0, problem._negative_weights]
     )
 
 
 def _mean_and_negatives(problem: Bipartite) -> tuple[Array, Array]:
     rows, count = dense(problem.X[np.r_[problem.positives, problem.negatives]]), len(problem.positives)
-    return problem.positive_shares @ rows[:count], rows[count:]
+    return problem._positive_shares @ rows[:count], rows[count:]

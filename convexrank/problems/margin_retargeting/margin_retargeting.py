@@ -209,7 +209,7 @@ class MarginRetargeting(MarginScores):
         """Off the quadratic: Lemma 8 shows that the joint cost is convex, cvxpy's rules do not."""
         return not self.quadratic
 
-    attained = True  # quadratic by pieces and bounded below
+    _attained = True  # quadratic by pieces and bounded below
 
     @cached_property
     def risk_infimum(self) -> float:

@@ -47,13 +47,13 @@ def check_chunks(problem: Any, X: Chunks, taken: bool, penalised: bool) -> None:
 
 def _takers(cls: type) -> list[str]:
     """Names of the formulations that take rows out of memory, by what their classes say: those that are loaded."""
-    first = next(one for one in reversed(cls.__mro__) if hasattr(one, "takes_chunks"))
+    first = next(one for one in reversed(cls.__mro__) if hasattr(one, "_takes_chunks"))
     found, left = set(), [first]
     while left:
         one = left.pop()
         left += one.__subclasses__()
         # what draws instances of itself is a formulation, other classes are bases
-        if "random" in vars(one) and one.takes_chunks and one.__module__.startswith("convexrank."):
+        if "random" in vars(one) and one._takes_chunks and one.__module__.startswith("convexrank."):
             found.add(one.__name__)
     return sorted(found)
 

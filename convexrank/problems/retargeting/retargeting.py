@@ -151,7 +151,7 @@ class Retargeting(QueryScores):
         """The quasi-Newton method, on the marginal."""
         return "accelerated" if self.l1 > 0 else "lbfgs"
 
-    attained = True  # no question of separable data here
+    _attained = True  # no question of separable data here
 
     # --- the marginal ---------------------------------------------------------------------------------------------
 
