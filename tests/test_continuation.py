@@ -14,6 +14,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.backend.gram import gram_of_rows
 from convexrank.problems.duals._blocks import reference_highest
+from tests.tolerances import tolerance
 
 KINDS = 7
 LOSSES = ("hinge", "squared_hinge", "logistic", "exponential", cr.losses.Logistic(base=2.0))
@@ -229,3 +230,18 @@ def test_a_line_search_does_not_stop_beyond_a_kink():
     """One positive whose hinge is straight here: a step of length 1/l2 crosses the kink, where the slope is small."""
     solution = cr.problems.RmaxPush.random(20835).solve()
     assert solution.status is cr.Status.CONVERGED, solution.message
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_newton_steps_that_are_rounding_are_taken_with_a_ridge(seed):
+    """Of 50 columns of size 1e6 a few rows near kinks bend some: beside that l2 is 1e-13 of the diagonal."""
+    rng = np.random.default_rng(seed)
+    X, y = 1e6 * rng.normal(size=(30, 50)), np.arange(30) % 3 == 0
+    for problem in (
+        cr.problems.RmaxPush(X, y, "hinge", l2=0.1),
+        cr.problems.SpectralPush(X, y, l2=0.1),
+    ):
+        solution = problem.solve("continuation")
+        assert solution.status is cr.Status.CONVERGED
+        # the rows are separable with a margin, and weights of size 1e-6 cost nothing
+        assert -solution.gap <= solution.value <= tolerance("two solvers")

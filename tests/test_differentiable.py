@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -325,7 +327,8 @@ def test_what_has_kinks_or_no_expression_is_refused():
 
 
 def test_wrong_arguments_are_refused():
-    weights_of = cr.SolutionMap(push())
+    weights_of = cr.SolutionMap(push(), tol=Fraction(1, 10**10))
+    assert type(weights_of.tol) is float
     with pytest.raises(TypeError, match=r"y is no argument .*expected X, l2, l1, sample_weight, p"):
         weights_of(y=np.ones(60))
     for name, value in (

@@ -132,6 +132,8 @@ def test_a_solution_is_one_line(problem, solution):
         (Certificate(0.5, np.nan, 0.0, "violation", metric="L2 norm"), "violation 0.5 certified (L2 norm)"),
         (Certificate(0.25, 1.0, 0.75, "ball", 2.0, "||w/units||"), "gap 0.2 certified (ball)"),
         (Certificate(1e-9, 1.0, -np.inf, "residual"), "residual 1e-09 (no bound)"),
+        (Certificate(2e275, -3.0, -2e275), "no bound on the error"),
+        (Certificate(9e20, -2e19, -1e21), "gap 9e+20 certified (global)"),
     ],
 )
 def test_each_kind_of_bound_is_named(solution, certificate, text):

@@ -161,6 +161,7 @@ other = cp.Variable(name="other")
 unset = cp.Parameter(name="unset")
 BAD = {
     "no function": ([1], TypeError, "expected a function"),
+    "a class": (int, TypeError, "constraints is <class 'int'>, expected a function"),
     "one constraint": (lambda w: w[0] >= 0, TypeError, "expected a list"),
     "none": (lambda w: None, TypeError, "returned None, expected a list"),
     "a truth value": (lambda w: [True], TypeError, r"constraints\(w\)\[0\] is True, of type bool"),

@@ -235,6 +235,15 @@ def test_pairs_in_tuples_are_the_ranking_risk(ties, cost):
     assert costs[0] < costs[1] < costs[2]
 
 
+def test_a_narrow_integer_is_as_good_as_a_wide_one():
+    _, y, rng = data(0, 200)
+    s = rng.normal(size=200)
+    found = metrics.m_ary_risk(y, s, np.uint8(2), rounds=np.uint8(3), seed=np.uint8(1))
+    assert found == metrics.m_ary_risk(y, s, 2, rounds=3, seed=1)
+    with pytest.raises(ValueError, match="expected at least m = 255"):  # 2·255 is beyond eight bits
+        metrics.m_ary_risk(y, s, np.uint8(255), rounds=1)
+
+
 def test_a_rule_of_m_rows_sees_all_orders_of_them():
     y = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
 

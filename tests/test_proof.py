@@ -409,6 +409,18 @@ def test_a_certificate_below_what_is_proved_is_a_failure(monkeypatch):
     assert "is proved" in report.failures[-1]
 
 
+@pytest.mark.parametrize("p", [1e-20, 1e-200, 1e-290])
+def test_a_value_is_enclosed_whatever_a_tiny_power_magnifies(p):
+    """As p falls to 0 the push tends to log mean e^-f of positives + mean f of negatives; 1/p magnifies 1e290 times."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 2)), np.arange(20) % 3 == 0
+    problem, w = cr.problems.PNormPush(X, y, p=p, l2=0.1), np.array([0.3, -0.2])
+    found, f = problem.prove(w), X @ w
+    limit = math.log(np.exp(-f[y]).mean()) + f[~y].mean() + 0.05 * float(w @ w)
+    assert math.isclose(found.value, limit, rel_tol=tolerance("summation"))
+    assert found.value - found.gap == pytest.approx(found.lower_bound, rel=tolerance("summation"))
+
+
 def test_a_lower_bound_above_the_value_is_a_failure(monkeypatch):
     problem = cr.problems.PNormPush.random(0)
     original = cr.problems.PNormPush.certificate

@@ -28,6 +28,9 @@ __all__ = [
 
 Array = np.ndarray
 
+# A gap that is so many times as large as the value leaves none of its 53 bits.
+_LOST = 2.0**53
+
 # Where the figure is: core names it and imports it when it is drawn, as it does with the solvers.
 _TRACE = "plotting.convergence:trace"
 
@@ -236,9 +239,10 @@ class Certificate:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether the gap is infinite, or one over a ball that is larger than the value."""
+        """Whether the gap is infinite, larger than the value over a ball, or leaves no bit of the value."""
+        size = 1.0 if math.isnan(self.value) else max(1.0, abs(self.value))
         over_ball = self.kind in ("ball", "constrained") and math.isfinite(self.radius)
-        return not math.isfinite(self.gap) or (over_ball and self.gap > max(1.0, abs(self.value)))
+        return not math.isfinite(self.gap) or self.gap > (size if over_ball else _LOST * size)
 
     @property
     def interval(self) -> tuple[float, float]:

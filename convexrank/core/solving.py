@@ -20,7 +20,7 @@ from convexrank.core import capabilities
 from convexrank.core.capabilities import Ordered, Solvable, members
 from convexrank.core.loop import Options, Solver, iterate
 from convexrank.core.results import ConvergenceWarning, Solution, Status
-from convexrank.data import check_flag, check_integer, check_path, check_positive, shown
+from convexrank.data import check_flag, check_function, check_integer, check_path, check_positive, shown
 
 __all__ = ["SOLVERS", "available", "class_at", "load", "resolve", "solve"]
 
@@ -187,11 +187,7 @@ def _on_device(problem: Solvable, solver: Any, device: Any) -> Any:
 
 def _under(problem: Solvable, solver: Any, constraints: Any) -> Any:
     """Return the exact solver with the caller's constraints; no other takes any."""
-    if not callable(constraints):
-        raise TypeError(
-            f"constraints is {shown(constraints)}, expected a function of the weights that returns a list of "
-            "constraints of cvxpy."
-        )
+    check_function(constraints, "constraints", "of the weights that returns a list of constraints of cvxpy")
     if _missing(load("exact"), problem):
         raise ValueError(
             f"constraints given, but {type(problem).__name__} with these arguments has no exact model that takes "

@@ -24,7 +24,7 @@ from convexrank.backend.cached import cached_property, preset
 from convexrank.backend.design import held_as
 from convexrank.backend.jax_start import with_x64
 from convexrank.core.solving import resolve
-from convexrank.data import check_positive, shown
+from convexrank.data import check_positive, keep_checked, shown
 from convexrank.data.recorded import Recorded, recorded
 from convexrank.differentiable.at_minimiser import AtMinimiser
 from convexrank.modelling.expressions import Node
@@ -106,7 +106,7 @@ class SolutionMap:
                 f"problem is {shown(problem)}, expected one that declares its risk as an expression, such as "
                 "convexrank.problems.PNormPush or a class derived from convexrank.Formulation."
             )
-        check_positive(self.tol, "tol")
+        keep_checked(self, check_positive, "tol")
         resolve(problem, self.solver)
         name = type(problem).__name__
         if not held_as(problem.X).built:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.data import check_choice, check_integer, check_vector, read_array
+from convexrank.data import check_choice, check_integer, check_vector, keep_checked, read_array
 from convexrank.data.messages import shown
 from convexrank.metrics.risk import TIE_COSTS, RankingRisk
 
@@ -95,15 +95,14 @@ class Tuples:
     m: int
     loss: Any
     ties: str
-    rounds: int | None
-    seed: int
+    rounds: int | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
-        check_integer(self.m, "m", 2)
+        keep_checked(self, check_integer, "m", minimum=2)
         check_choice(self.ties, TIE_COSTS, "ties")
-        check_integer(self.seed, "seed", 0)
-        if self.rounds is not None:
-            check_integer(self.rounds, "rounds", 1)
+        keep_checked(self, check_integer, "seed", minimum=0)
+        keep_checked(self, check_integer, "rounds", minimum=1)
         if not callable(self.loss):
             check_choice(self.loss, _LOSSES, "loss")
 

@@ -389,7 +389,7 @@ def main(folder, large="."):
     try:
         d, until = load(Path(folder), Path(large)), time.monotonic() + SECONDS
         claim, bound = d["claim"], distance_of if d["problem"] in RANKS else gap_of
-        for bits in (128, 256, 512, 1024):
+        for bits in (128, 256, 512, 1024, 2048):
             with ctx.workprec(bits):
                 value, gap = bound(d, until)
                 if gap <= claim["gap"] and abs(value - claim["value"]) <= (1 + abs(value)) * 2.0**-52:

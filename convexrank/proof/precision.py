@@ -11,7 +11,7 @@ from convexrank.proof.balls import ZERO, above, arb, at_precision, below
 
 # Bits of a midpoint. More are taken until the radius of the gap is below this share of it, or the gap is nothing, and
 # the value is known to its last bit, which the checking program compares.
-_BITS = (64, 128, 256, 512, 1024)
+_BITS = (64, 128, 256, 512, 1024, 2048)
 _SHARE = 0.01
 _NOTHING = 1e-25
 _LAST_BIT = 2.0**-55
@@ -57,7 +57,8 @@ def refined(name: str, evaluate: Callable[[], Bounds], remark: str = "") -> Cert
     for bits in _BITS:
         with at_precision(bits):
             found = evaluate()
-            size = max(1.0, abs(float(found.value)))
+            # of a value that is not known at all the midpoint is as large as the radius, and is no size
+            size = max(1.0, below(abs(found.value)))
             enough = max(_SHARE * abs(float(found.gap)), _NOTHING * size)
             # how many times too large the radii are
             excess = max(above(found.gap.rad()) / enough, above(found.value.rad()) / (_LAST_BIT * size))

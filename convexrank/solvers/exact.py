@@ -15,7 +15,7 @@ from convexrank.core.capabilities import Exact
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
 from convexrank.core.results import Solution, Status
-from convexrank.data import shown
+from convexrank.data import check_function, shown
 from convexrank.solvers.own_constraints import UnderConstraints
 
 # cvxpy's words for an answer. What is not listed here is a failure.
@@ -118,10 +118,11 @@ class ExactSolver:
             )
         if not isinstance(self.options, Mapping):
             raise TypeError(f"options is {shown(self.options)}, expected a mapping of options of cvxpy.")
-        if self.constraints is not None and not callable(self.constraints):
-            raise TypeError(
-                f"constraints is {shown(self.constraints)}, expected a function of the weights that returns a list of "
-                "constraints of cvxpy, or None."
+        if self.constraints is not None:
+            check_function(
+                self.constraints,
+                "constraints",
+                "of the weights that returns a list of constraints of cvxpy, or None",
             )
 
     def restricted(self, problem: Exact) -> Exact:

@@ -26,7 +26,7 @@ from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import LinearRisk, Minorant, rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness
-from convexrank.data import shown
+from convexrank.data import check_function, shown
 
 Array = np.ndarray
 
@@ -77,11 +77,11 @@ class UnderConstraints(Problem):
     default_solver = "exact"
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise TypeError(
-                f"constraints is {shown(self.function)}, expected a function that takes the cvxpy variable of the "
-                f"weights and returns a list of constraints, {_EXAMPLE}."
-            )
+        check_function(
+            self.function,
+            "constraints",
+            f"that takes the cvxpy variable of the weights and returns a list of constraints, {_EXAMPLE}",
+        )
         if not isinstance(self.problem, LinearRisk):
             raise ValueError(
                 f"constraints given, but {type(self.problem).__name__} is not a convex problem with linear scores Xw, "

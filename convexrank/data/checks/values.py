@@ -152,6 +152,12 @@ def check_hashable(value: Any, name: str) -> None:
         ) from error
 
 
+def check_function(value: Any, name: str, what: str) -> None:
+    """Refuse what is no function; also a class, whose call makes an object of it, whatever is asked."""
+    if not callable(value) or isinstance(value, type):
+        raise TypeError(f"{name} is {shown(value)}, expected a function {what}.")
+
+
 def check_flag(value: Any, name: str) -> bool:
     """Return True or False; refuse anything else: "no" would count as true."""
     if not isinstance(value, bool | np.bool_):

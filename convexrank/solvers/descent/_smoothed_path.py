@@ -121,11 +121,11 @@ def place_at(problem: Smoothable, w: Array, width: float) -> Place:
 class System:
     """Systems with the Hessian of the smooth objective."""
 
-    def __init__(self, here: Place, dense: int) -> None:
+    def __init__(self, here: Place, dense: int, ridge: float = 0.0) -> None:
         self._here, self._factor = here, None
         if len(here.w) <= dense:
             hessian = here.found.matrix()
-            hessian.flat[:: len(here.w) + 1] += here.l2
+            hessian.flat[:: len(here.w) + 1] += here.l2 + ridge * hessian.diagonal()
             self._factor = _factored(hessian)
 
     def solve(self, right: Array) -> Array:

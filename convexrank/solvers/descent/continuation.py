@@ -35,6 +35,9 @@ _IDLE = 200
 _ROUGH, _SMALLER = 1e-2, 1e-3
 # The least share of rows that stands alone, by what it changes after a round, and the most; how many rounds there are.
 _LEAST_ALONE, _FEWER, _MORE, _MOST, _ROUNDS = 0.008, 0.2, 2.0, 0.35, 8
+# Where few rows are near a kink and l2 is tiny beside the features, most of a Newton step is rounding: shares of the
+# diagonal that are added until a step descends.
+_RIDGES = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 # How much wider the first smoothing of a round is than the last one was.
 _WIDER = 1.5
 
@@ -138,9 +141,12 @@ class Continuation:
         if path.steps >= _PATIENCE and path.settled is not None and here.width < 0.7 * path.settled.width:
             wider = replace(path, shrink=math.sqrt(path.shrink))
             return _at_width(problem, wider, path.settled, path.settled.width * wider.shrink, state)
-        system = System(here, self.dense)
-        direction = -system.solve(here.gradient)
-        found = searched(problem, here, direction)
+        found = None
+        for ridge in _RIDGES if len(here.w) <= self.dense else _RIDGES[:1]:
+            direction = -System(here, self.dense, ridge).solve(here.gradient)
+            found = searched(problem, here, direction)
+            if found is not None:
+                break
         if found is None:
             return _advanced(replace(path, steady=True), state, [])
         return _advanced(replace(path, here=found, steps=path.steps + 1), state, [found])
