@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -30,5 +31,12 @@ def second_order_by_jax(problem, w):
     import jax
 
     with jax.enable_x64(True):
-        function = problem.jax_objective()
-        return tuple(np.asarray(of(function)(w)) for of in (lambda f: f, jax.grad, jax.hessian))
+        return tuple(map(np.asarray, _compiled_second_order()(problem.jax_objective(), w)))
+
+
+@cache
+def _compiled_second_order():
+    """One program of each kind of objective and size: primitive by primitive, each would be compiled by itself."""
+    import jax
+
+    return jax.jit(lambda function, w: (function(w), jax.grad(function)(w), jax.hessian(function)(w)))

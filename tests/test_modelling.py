@@ -123,7 +123,8 @@ def test_the_dual_has_the_optimum_of_the_primal(seed):
 
 # --- planted bugs -----------------------------------------------------------------------------------------------------
 
-SEEDS = range(100)
+# First those that, between them, show all bugs but a few: most bugs are found by one of the first three.
+SEEDS = tuple(dict.fromkeys((0, 33, 6, 94, 90, 64, 47, 41, *range(100))))
 
 
 def twice(function):

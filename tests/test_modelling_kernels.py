@@ -226,19 +226,29 @@ def compare_certificates(name, f, y, w, monkeypatch):
 # --- JAX --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", list(PLAIN))
-@pytest.mark.parametrize(("listed", "block"), [(1 << 18, 1), (1, 1), (1, 40), (1, 1 << 18)])
+LISTS_AND_BLOCKS = [(1 << 18, 1), (1, 1), (1, 40), (1, 1 << 18)]
+
+
+@pytest.mark.parametrize(
+    ("name", "listed", "block"),
+    [
+        ("exponential", 1, 1),  # neither listed nor in blocks
+        *((name, *sizes) for name in PLAIN if name != "exponential" for sizes in LISTS_AND_BLOCKS),
+    ],
+)
 def test_pairs_in_jax_are_the_double_loop(name, listed, block, monkeypatch):
     """Listed, and in blocks of one row, of some, and of all; exponentials between grades by running sums."""
     import jax
 
     monkeypatch.setattr(jax_reading, "_LISTED", listed)
     monkeypatch.setattr(jax_reading, "_BLOCK", block)
+    # a new function: blocks of another length are not those that were traced before
+    compiled = jax.jit(jax.value_and_grad(lambda tree, theta: JaxRisk()(tree, theta), argnums=1))
     for seed, offset in itertools.product(range(3), (0.0, -800.0)):
         f, y, w = draw_graded("plain", seed)
         tree = JaxRisk.prepare(program(name, y, w).root)
         with jax.enable_x64(True):
-            value, slope = jax.value_and_grad(JaxRisk(), argnums=1)(tree, f + offset)
+            value, slope = compiled(tree, f + offset)
         same((float(value), np.asarray(slope)), brute_graded(name, f, y, w), "offset")
 
 

@@ -74,9 +74,9 @@ class PushRankerCV(PathSearch, PushRanker):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from convexrank import PushRankerCV
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = PushRankerCV(p=4, n=10, tol=1e-6, cv=3).fit(X[:, :10], y)
+    >>> model = PushRankerCV(p=4, n=4, tol=1e-6, cv=3).fit(X[:, :10], y)
     >>> round(model.best_score_, 3), model.scores_.shape, len(model.path_)
-    (0.985, (3, 10), 10)
+    (0.985, (3, 4), 4)
     """
 
     _PATHS: ClassVar[dict[str, str]] = {name: name for name in ("l1", "l2", "p", "max_fpr", "tau")}
@@ -131,9 +131,9 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(120, 8)), np.repeat(np.arange(12), 10)
     >>> y = np.clip(np.round(X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=120)), 0, 2)
-    >>> model = RetargetingRankerCV(n=8, tol=1e-6, cv=3).fit(X, y, qid)
+    >>> model = RetargetingRankerCV(n=3, tol=1e-6, cv=3).fit(X, y, qid)
     >>> round(model.best_score_, 2), model.scores_.shape
-    (0.97, (3, 8))
+    (0.96, (3, 3))
     """
 
     _PATHS: ClassVar[dict[str, str]] = {"l1": "l1", "alpha": "l2"}

@@ -147,14 +147,15 @@ def log_mean(terms: list[tuple[float, float]]) -> float:
 
 def rising_means(values: list[float]) -> list[float]:
     """Return the nearest list that does not fall: neighbours out of order are pooled to their mean."""
-    pools: list[tuple[float, int]] = []
+    pools: list[tuple[float, float, int]] = []
     for value in values:
-        total, count = value, 1
-        while pools and pools[-1][0] / pools[-1][1] > total / count:
-            more, others = pools.pop()
+        mean, total, count = value, value, 1
+        while pools and pools[-1][0] > mean:
+            _, more, others = pools.pop()
             total, count = total + more, count + others
-        pools.append((total, count))
-    return [total / count for total, count in pools for _ in range(count)]
+            mean = total / count
+        pools.append((mean, total, count))
+    return [mean for mean, _, count in pools for _ in range(count)]
 
 
 def sides_of(y: Any, qid: Any, sample_weight: Any) -> list[tuple[list[int], list[int], list[float]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import sub
 from typing import Any
 
 from convexrank.problems._plain import rising_means
@@ -72,19 +73,15 @@ def _sorted_pairing(theta: list[float], y: list[float], s: float | None, smooth:
     t, z = sorted(theta), sorted(y)
     u, v = z, t
     for _ in range(_ROUNDS):
-        before = u, v
+        before = [*u, *v]
         if smooth is not None:  # the u that minimises u·v + k/2·(z − u)²
             u = rising_means([z[i] - v[i] / k for i in range(n)])
         if s is not None:  # the v that minimises u·v + v²/2k + (t − v)²/2s
             v = [value / (1.0 / k + 1.0 / s) for value in rising_means([t[i] / s - u[i] for i in range(n)])]
-        if s is None or smooth is None or (u, v) == before:
+        if s is None or smooth is None:
             break
-        moved = max(
-            abs(new - old)
-            for pair in zip((u, v), before, strict=True)
-            for new, old in zip(*pair, strict=True)
-        )
-        if moved <= 1e-15 * max(1.0, *map(abs, u), *map(abs, v)):
+        now = [*u, *v]
+        if max(map(abs, map(sub, now, before))) <= 1e-15 * max(1.0, *map(abs, now)):
             break
     total += math.fsum(u[i] * v[i] for i in range(n))
     if smooth is not None:
