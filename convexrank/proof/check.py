@@ -29,9 +29,8 @@ from flint import arb, arb_mat, ctx
 
 NIL, ONE = arb(0), arb(1)
 OUTSIDE = 1 + arb(2) ** -30  # how far outside its ball w may be by rounding, as a factor
-# More is refused: bytes of certificate.json, entries of a file, terms of a risk or edges, seconds. It fits into 4 GB.
-TEXT, ENTRIES, TERMS, SECONDS = 1_000_000, 20_000_000, 2_000_000, 1800
-STEPS = 200  # of a spectrum
+# More is refused: bytes of certificate.json, entries of a file, terms of a risk or edges, seconds, steps of a spectrum.
+TEXT, ENTRIES, TERMS, SECONDS, STEPS = 1_000_000, 20_000_000, 2_000_000, 1800, 200  # it fits into 4 GB
 
 def need(true, message):
     if not true:
@@ -77,8 +76,8 @@ def log_sum_exp(side, t, rate=1.0, mean=True):  # log(Σ a e^(rate·t) / Σ a) /
 def highest(side, mass):  # the mean of the highest, so much weight of them; shares that fit are a minorant, ties share
     falling, shares, above, left = sorted(side, key=lambda one: -float(one[1].value)), [], NIL, mass
     tops = list(accumulate((f.value for _, f in falling[::-1]), arb.max))[::-1]
-    for _, tied in groupby(zip(falling, tops, strict=True), key=lambda one: float(one[0][1].value)):
-        tied = list(tied)
+    steps = groupby(zip(falling, tops, strict=True), key=lambda one: float(one[0][1].value))
+    for tied in (list(step) for _, step in steps):
         part = (whole := total(a for (a, _), _ in tied)).min(left)
         shares += [(a * part / whole / mass, f) for (a, f), _ in tied]
         above, left = above + part / mass * tied[0][1], left - part
@@ -100,8 +99,6 @@ def positive(x):
     return real(x) and 1e-300 <= x <= 1e300
 def not_negative(x):
     return (real(x) and x == 0) or positive(x)
-def at_least_one(x):
-    return real(x) and x >= 1
 def one_of(*words):
     return lambda x: type(x) is str and x in words
 def flag(x):
@@ -134,7 +131,7 @@ PRICES = {  # parameters, and g(r) for r ≥ 0, which does not decrease; g(eᵃ)
 MARGINS = {name: LOSSES[name] for name in ("Hinge", "SquaredHinge")}
 WORTH = {"softmax": lambda y: arb(y).exp(), "exp2": lambda y: arb(2) ** arb(y) - 1, "linear": arb}
 LINEAR, FLOOR = {"l2": not_negative, "l1": not_negative}, lambda x: x is None or positive(x)
-DAMPING = {"alpha": lambda x: real(x) and 0 <= x < 1}
+DAMPING, LONG = {"alpha": lambda x: real(x) and 0 <= x < 1}, lambda x: real(x) and x >= 1
 RATES = {"max_fpr": lambda x: positive(x) and x <= 1, "min_tpr": lambda x: x is None or (positive(x) and x < 1)}
 def rising(x):
     return type(x) is list and 0 < len(x) <= STEPS and all(map(positive, x)) and all(a < b for a, b in pairwise(x))
@@ -153,7 +150,7 @@ PROBLEMS = {
     "RankSVM": {"loss": function(MARGINS), "normalize": flag, **LINEAR},
     "ListNet": {"target": one_of(*WORTH), "normalize": flag, **LINEAR},
     "PageRank": {"dangling": one_of("teleport", "uniform", "drop"), **DAMPING},
-    "LpqRank": {"p": at_least_one, "q": at_least_one, "weak_links": one_of("inside", "entry", "outside"),
+    "LpqRank": {"p": LONG, "q": LONG, "weak_links": one_of("inside", "entry", "outside"),
                 "outdegree_floor": FLOOR, **DAMPING},
 }
 RANKS, QUERIES = ("PageRank", "LpqRank"), ("RankSVM", "ListNet")
@@ -170,12 +167,11 @@ def contents(text) -> dict:  # certificate.json
         fields |= {"ball": one_of("L1", "L2"), "radius": positive}
     has(d, fields, "certificate.json")
     kind = "distance" if d["problem"] in RANKS else "global"
-    claim = {"kind": one_of(kind), "gap": lambda x: real(x) and x >= 0, "value": real}
-    has(d["claim"], claim, "the claim")
+    has(d["claim"], {"kind": one_of(kind), "gap": lambda x: real(x) and x >= 0, "value": real}, "the claim")
     need(kind == "global" or d["claim"]["value"] == 0, "a rank has no value")
     steps = d.get("spectrum")
-    need(not steps or (len(steps["ends"]) == len(steps["heights"]) and (steps["counted"] or steps["ends"][-1] <= 1)),
-         "the ends do not fit")
+    fits = not steps or (len(steps["ends"]) == len(steps["heights"]) and (steps["counted"] or steps["ends"][-1] <= 1))
+    need(fits, "the ends do not fit")
     price = d.get("price", {})
     need((price.get("type") != "LogOnePlus" and price.get("p", 1) >= 1) or d["loss"]["type"] == "Exponential",
          "the risk is not convex")
