@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from measure import fresh, kept
-from report import Section, Table, Target, seconds_text
+from report import Section, Table, Target, at_most, seconds_text
 
 __all__ = ["SETTINGS", "Setting", "coverage", "judged", "simulate"]
 
 _LEVEL, _BAND = 0.95, 0.01
+_PEER = "scikit-learn: roc_auc_score"
 _QUICK, _FULL = 1000, 10_000
 
 
@@ -150,7 +151,8 @@ def coverage(effort: int) -> Section:
     targets = [
         target for number in range(len(SETTINGS)) for target in judged(SETTINGS[number], found[number])
     ]
-    return Section((Table("Coverage of intervals", columns, tuple(rows), note), _speed()), tuple(targets))
+    speed, within = _speed()
+    return Section((Table("Coverage of intervals", columns, tuple(rows), note), speed), (*targets, *within))
 
 
 def one(number: int, simulations: int) -> dict[str, Any]:
@@ -261,14 +263,19 @@ def _interval(setting: Setting, sample: dict[str, Any], method: Any, wanted: flo
 # --- a million rows ---------------------------------------------------------------------------------------------------
 
 
-def _speed() -> Table:
+def _speed() -> tuple[Table, list[Target]]:
     """Time a million rows beside scikit-learn's AUC, which has no interval."""
     found = fresh("interval_coverage:million").result
-    base = found["scikit-learn: roc_auc_score"]
+    base = found[_PEER]
     rows = tuple((name, seconds_text(took), f"{took / base:.2f}") for name, took in found.items())
-    return Table(
+    table = Table(
         "A million rows", ("function", "median", "beside roc_auc_score"), rows, "One positive in ten."
     )
+    return table, [
+        at_most(f"{name}, a million rows: seconds", took, 1.0)
+        for name, took in found.items()
+        if name != _PEER
+    ]
 
 
 def million() -> dict[str, float]:
@@ -277,14 +284,15 @@ def million() -> dict[str, float]:
     from measure import interleaved, median
     from sklearn.metrics import roc_auc_score
 
-    from convexrank import inference
+    from convexrank import calibration, inference
 
     rng = np.random.default_rng(0)
     y = (rng.random(10**6) < 0.1).astype(int)
     s = y + rng.normal(size=10**6)
     other, qid = s + rng.normal(size=10**6), np.repeat(np.arange(10**5), 10)
+    days, new = np.arange(10**6) * 30 // 10**6, rng.normal(size=1000)
     contenders = {
-        "scikit-learn: roc_auc_score": lambda: roc_auc_score(y, s),
+        _PEER: lambda: roc_auc_score(y, s),
         "auc_interval, exact": lambda: inference.auc_interval(y, s),
         "auc_interval, DeLong": lambda: inference.auc_interval(y, s, method="asymptotic"),
         "compare, DeLong": lambda: inference.compare(y, s, other),
@@ -296,11 +304,18 @@ def million() -> dict[str, float]:
         "ranking_risk_interval, asymptotic": lambda: inference.ranking_risk_interval(
             other, s, method="asymptotic"
         ),
+        "ranking_risk_interval, exact": lambda: inference.ranking_risk_interval(other, s),
+        "compare, push_risk, p = 4, exact": lambda: inference.compare(
+            y, s, other, metric="push_risk", p=4, method="exact"
+        ),
+        "monitor, 30 days": lambda: inference.monitor(y, s, days),
         "ndcg_interval, exact": lambda: inference.ndcg_interval(y, s, qid),
         "roc_band": lambda: inference.roc_band(y, s),
         "threshold, max_fpr": lambda: inference.threshold(y, s, max_fpr=0.01),
         "top_hits": lambda: inference.top_hits(y, s, other, [100, 1000]),
         "list_length": lambda: inference.list_length(y, s, qid, max_missed=0.1),
+        "calibrate": lambda: calibration.calibrate(y, s),
+        "venn_abers, 1 000 scores": lambda: calibration.venn_abers(y, s, new),
         "threshold, min_precision": lambda: inference.threshold(y, s, min_precision=0.3),
     }
     return {name: median(times) for name, times in interleaved(contenders, 3).items()}

@@ -164,7 +164,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _hint(name: str) -> str:
-    """Where a name is, if it is in a module of problems, losses or the like; else nothing."""
+    """Return where a name is, if it is in a module of problems, losses or the like; else nothing."""
     if name.startswith("_"):  # other packages probe for such names
         return ""
     for module in ("problems", "losses", "prices", "divergences", "solvers", "metrics", "features"):

@@ -69,7 +69,7 @@ def __dir__() -> list[str]:
 
 
 def is_cvxpy(x: Any) -> bool:
-    """Tell whether x is a cvxpy expression, without importing cvxpy.
+    """Return whether x is a cvxpy expression, without importing cvxpy.
 
     Examples
     --------

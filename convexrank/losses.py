@@ -74,7 +74,7 @@ class Loss(Protocol):
 
 
 class _OfMargins:
-    """What the function φ(x) = ℓ(−x) says of a loss ℓ."""
+    """Function φ(x) = ℓ(−x) of a loss ℓ."""
 
     phi: Any
 

@@ -102,12 +102,12 @@ def convert_to_nx(value: Any, **_: Any) -> Any:
 
 
 def can_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a function of networkx is here."""
+    """Return whether a function of networkx is here."""
     return name == "pagerank"
 
 
 def should_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether it pays to convert the graph."""
+    """Return whether it pays to convert the graph."""
     return True
 
 

@@ -291,7 +291,7 @@ class Custom(_TwoFaces):
 def _defect(
     face: Callable[[Any], Any], argument: Any, convex_argument: Any, on_grid: Callable[[], OnGrid]
 ) -> str | None:
-    """Why a face of a price is not convex, by cvxpy's rules or, where they cannot decide, on a grid; None if it is."""
+    """Return why a face of a price is not convex, by cvxpy's rules or else on a grid; None if it is."""
     if follows_disciplined_rules(face, argument, convex_argument):
         return None
     try:

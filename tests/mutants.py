@@ -94,6 +94,22 @@ EQUIVALENT = {
             "return type(files) is dict and all(type(digest) is str for digest in files.values())",
             "return type(files) == dict and all(type(digest) is str for digest in files.values())",
         ): "a type is equal to itself alone",
+        (
+            'base = total(power(y, p) for y in common + [weak * total(x)] * (kind == "entry"))',
+            'base = total(power(y, p) for y in common + [weak * total(x)] * (kind <= "entry"))',
+        ): "of the three words it is the first",
+    },
+    "modelling/certificates/reference": {
+        (
+            "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=-1))",
+            "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=- 2))",
+        ): "any number below 0 differs from that of the first query",
+    },
+    "consensus/extreme_scores": {
+        (
+            "while spot > begin and room[spot - 1] < worth:",
+            "while spot > begin and room[spot - 1] <= worth:",
+        ): "entries of the same worth may stand in either order",
     },
     "data/shards/agreement": {
         **{

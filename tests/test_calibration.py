@@ -221,6 +221,25 @@ def test_venn_abers_is_isotonic_regression_with_the_new_row(seed):
     assert found[1, 0] <= fitted[0] <= found[1, 1]
 
 
+@pytest.mark.parametrize("levels", [3, 12, 400])
+def test_venn_abers_is_the_largest_of_the_smallest_means(levels):
+    rng = np.random.default_rng(levels)
+    scores = rng.integers(levels, size=60).astype(float)
+    y = np.append((rng.random(58) < scores[:58] / levels).astype(int), [0, 1])
+    at = np.unique(np.concatenate([scores, rng.uniform(-1, levels, 20)]))
+    for score, pair in zip(at, calibration.venn_abers(y, scores, at), strict=True):
+        for label in (0, 1):
+            below, above = np.unique(scores[scores < score]), np.unique(scores[scores > score])
+            truth = max(
+                min(
+                    np.append(y[(scores >= first) & (scores <= last)], label).mean()
+                    for last in (score, *above)
+                )
+                for first in (score, *below)
+            )
+            np.testing.assert_allclose(pair[label], truth, rtol=SUMMATION)
+
+
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 

@@ -320,7 +320,7 @@ def test_what_does_not_decompose_refuses_and_says_what_does():
             continue
         for seed in range(12):
             problem = cls.random(seed)
-            if problem.takes_chunks:
+            if problem._takes_chunks:
                 taken.add(cls.__name__)
             elif seed == 0 or cls.__name__ in ("Push", "ConvexRisk"):
                 small = Chunks([(problem.X, np.zeros(problem.rows))])

@@ -100,7 +100,7 @@ def test_rows_are_sampled_where_a_problem_says_that_they_may_be():
 
     class Named(SMALL["Smooth"]):
         capabilities = SMALL["Smooth"]().capabilities
-        sample_rows = 10
+        _sample_rows = 10
 
         def sample(self):
             raise AssertionError("no capability was named")

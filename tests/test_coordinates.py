@@ -24,21 +24,24 @@ def lines(problem, terms):
 
 def top_terms(problem):
     return (
-        LogSumExpTerm(problem.positives, -1.0, 1.0, np.log(problem.positive_shares)),
+        LogSumExpTerm(problem.positives, -1.0, 1.0, np.log(problem._positive_shares)),
         LogSumExpTerm(
             problem.negatives,
             problem.p,
             1 / problem.p,
-            np.log(problem.negative_weights / problem.negative_weights.sum()),
+            np.log(problem._negative_weights / problem._negative_weights.sum()),
         ),
     )
 
 
 def bottom_terms(problem, weight=1.0):
     return (
-        LogSumExpTerm(problem.positives, -problem.p, weight / problem.p, np.log(problem.positive_shares)),
+        LogSumExpTerm(problem.positives, -problem.p, weight / problem.p, np.log(problem._positive_shares)),
         LogSumExpTerm(
-            problem.negatives, 1.0, weight, np.log(problem.negative_weights / problem.negative_weights.sum())
+            problem.negatives,
+            1.0,
+            weight,
+            np.log(problem._negative_weights / problem._negative_weights.sum()),
         ),
     )
 

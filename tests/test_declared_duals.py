@@ -100,7 +100,7 @@ def test_any_multipliers_that_fit_are_below_the_risk(kind, several):
     problem, rng = instance(kind, several, l2=0.1), np.random.default_rng(0)
     found, program = problem.conjugate, problem.program
     scores = rng.normal(size=problem.rows)
-    value = problem.reference_value(scores)
+    value = problem._reference_value(scores)
     best = found.at(scores)
     assert found.slopes(best) @ scores - found.value(best) == pytest.approx(value, rel=SUMMATION)
     assert found.violation(best) <= SUMMATION * max(1.0, float(np.abs(best).max()))

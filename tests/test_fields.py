@@ -328,16 +328,16 @@ def test_edits_of_a_column_or_of_some_rows_of_a_large_matrix_are_noticed(columns
     rows = 3_000_000 // columns
     matrix = rng.random((rows, columns))
     problem = cr.problems.PNormPush(matrix, np.arange(rows) % 2, p=2.0)
-    problem.refuse_edited()
+    problem._refuse_edited()
     for j in rng.integers(columns, size=5):
         before = matrix[:, j].copy()
         matrix[:, j] += 1.0
         with pytest.raises(ValueError, match="X was edited"):
-            problem.refuse_edited()
+            problem._refuse_edited()
         matrix[:, j] = before
     matrix[rows // 3 : rows // 3 + rows // 20] = 0.0
     with pytest.raises(ValueError, match="X was edited"):
-        problem.refuse_edited()
+        problem._refuse_edited()
 
 
 def test_graphs_and_queries_stay_read_only_in_copies():

@@ -290,7 +290,7 @@ def test_what_falls_for_ever_is_recognised_by_a_point_or_by_a_linear_program(opt
 
 def test_hinges_have_a_minimiser_on_separable_data():
     problem = Hinges(*data(noise=0.0))
-    assert problem.attained
+    assert problem._attained
     assert not problem.is_separating(np.array([1.0, -1.0, 0.5]))
     solution = problem.solve()
     assert solution.status is cr.Status.CONVERGED
@@ -299,7 +299,7 @@ def test_hinges_have_a_minimiser_on_separable_data():
 
 def test_what_is_bounded_below_only_by_chance_is_not_said_to_be_attained():
     problem = Falls(*data())
-    assert not problem.attained
+    assert not problem._attained
     assert problem.risk_infimum == -np.inf
 
 

@@ -19,14 +19,16 @@ from convexrank.modelling import (
     program,
     recession,
     rules,
+    softplus,
     square,
     total,
 )
 from convexrank.modelling.balls import in_balls
+from convexrank.modelling.certificates import reference
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.curvature.products import hessian_product
-from convexrank.modelling.expressions import Affine, Elementwise
+from convexrank.modelling.expressions import Affine, Elementwise, PairMeans
 from tests.expression_readings import (
     off,
 )
@@ -335,3 +337,47 @@ def test_the_bound_on_the_size_of_terms_minds_slopes_that_cancel(labels):
     whole, _ = sizes_of_terms(problem.program, found.values, found.parts)
     most = reference.sizes.most(1.0, found.values, found.multipliers, found.parts)
     assert whole <= (1.0 + tolerance("summation")) * most
+
+
+class Differences(cr.Formulation):
+    """Differences to a mean, which cancel where all scores are alike."""
+
+    def risk(self, f):
+        return total(softplus(mean(f.negative) - f.positive))
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e8])
+@pytest.mark.parametrize("kind", [Differences, BothWays])
+def test_the_size_of_terms_is_that_of_the_terms_and_not_of_what_is_left(kind, size):
+    """Arguments that cancel have the size of both their parts: for equal scores known in closed form."""
+    problem = kind(np.eye(5), [1, 1, 0, 0, 0], l2=0.1)
+    scores = np.full(5, size) * (1.0 if kind is Differences else np.array([1.0, 1.0, -1.0, -1.0, -1.0]))
+    reference = Reference(problem.program)
+    found = reference.below(scores)
+    whole, pulls = sizes_of_terms(problem.program, found.values, found.parts)
+    most = reference.sizes.most(size, found.values, found.multipliers, found.parts)
+    if kind is Differences:  # 2 rows of slope 1/2, each of two parts
+        least, steep = 2 * 0.5 * 2 * size, 2 * 0.5
+    else:  # 6 pairs of slope min(1, half of the scores), each of two parts, which two sums hold
+        least, steep = 6 * min(1.0, 0.5 * size) * 2 * 2 * 0.25 * size, 6 * 0.25 * min(1.0, 0.5 * size)
+    exact = 1.0 - tolerance("summation")
+    # values count in the function and in the total
+    assert (least + 2.0 * abs(found.value)) * exact <= whole
+    assert whole * exact <= most <= 1.7 * whole  # a bound by a few numbers, and no looser
+    assert pulls[:2].sum() >= steep * exact
+    assert pulls[2:].sum() >= steep * exact
+
+
+def test_multipliers_outside_their_range_are_told_by_how_much():
+    """Slopes of a function beyond its steepest, falling ones of an increasing function, shares that are none."""
+    hinge = losses.Hinge().phi
+    cases = [([0.0, 0.5, 1.0], 0.0), ([0.0, 1.5], 0.5 / 1.5), ([-0.25, 1.0], 0.25), ([-3.0, 0.0], 1.0)]
+    for slopes, beyond in cases:
+        assert reference._cost(hinge, np.array(slopes))[1] == pytest.approx(beyond)
+    problem = cr.problems.PartialAUC(np.eye(6)[:, :4], [1, 1, 1, 0, 0, 0], 0.5, "hinge", 0.4, l2=0.1)
+    (node,) = (one for one in problem.program.nodes if isinstance(one, PairMeans))
+    up, down = reference._of_means(node)
+    _, (shares, memory) = up(np.array([0.3, 0.1, 0.2]), np.array([0.0, 0.4, 0.2]))
+    once = np.ones(3)
+    assert down((shares, memory), once)[2] <= tolerance("summation")
+    assert down((2.0 * shares, memory), once)[2] >= 0.5

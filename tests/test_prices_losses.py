@@ -740,7 +740,7 @@ def test_the_price_of_an_expression(name, loss):
 
     value, slope = problem.risk_and_score_gradient(scores)
     assert value == pytest.approx(by_loops(scores), rel=tolerance("summation"))
-    assert problem.reference_value(scores) == pytest.approx(value, rel=tolerance("summation"))
+    assert problem._reference_value(scores) == pytest.approx(value, rel=tolerance("summation"))
     in_jax = LinearScores.risk_and_score_gradient(problem, scores)
     assert in_jax[0] == pytest.approx(value, rel=tolerance("summation"))
     np.testing.assert_allclose(in_jax[1], slope, rtol=1e-9, atol=1e-9 * np.abs(slope).max())
@@ -754,7 +754,7 @@ def test_the_price_of_an_expression(name, loss):
             [problem.gradient(w + step * e) - problem.gradient(w - step * e) for e in np.eye(len(w))]
         )
         np.testing.assert_allclose(problem.hessian(w), bend / (2.0 * step), rtol=1e-4, atol=1e-4)
-    assert problem.attained == (loss.attained or name == "flat")
+    assert problem._attained == (loss.attained or name == "flat")
 
 
 @pytest.mark.parametrize("loss", [losses.Exponential(), losses.Hinge()], ids=repr)

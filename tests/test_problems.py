@@ -286,7 +286,7 @@ def test_attained_says_whether_separable_data_reach_the_infimum(name, seed):
     apart = rebuilt(problem, X=np.where(problem.y == problem.y.max(), 3.0, 0.0)[:, None])
     assert apart.is_separating(np.ones(1))
     near, far = (apart.reference_risk(np.array([length]))[0] for length in (1.0, 2.0))
-    assert apart.attained is (near == far)
+    assert apart._attained is (near == far)
 
 
 @DRAWN

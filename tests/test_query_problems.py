@@ -255,7 +255,7 @@ def test_the_i_divergence_with_offsets_is_a_weighted_list_net(seed):
     problem, w = draw("I-divergence", seed, normalize=False)
     total = 0.0
     for query in range(len(problem.groups)):
-        rows = problem.by_query[0][problem.groups.slices[query]]
+        rows = problem._by_query[0][problem.groups.slices[query]]
         weight = problem.targets[problem.groups.slices[query]].sum()
         total += weight * ListNet(problem.X[rows], problem.y[rows], target="exp2").objective(w)
     assert close(problem.objective(w), total + 0.05 * w @ w)

@@ -240,6 +240,7 @@ def test_at_another_l1_the_copy_stays_unless_a_column_outside_or_less_than_half_
     def with_slopes(places):
         return DualPoint(np.isin(np.arange(12), places) * 1.0, np.zeros(50), np.ones(50), 0.0, 1e-9)
 
+    assert Screening(looks=98).looked().looked() == Screening(looks=100)
     first = Screening(looks=100).at(problem, w, with_slopes([0, 1, 2, 3]))
     assert first.kept.places.tolist() == [0, 1, 2, 3]
     assert first.valid_at(problem, w, with_slopes([0, 1, 3])).kept is first.kept

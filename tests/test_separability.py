@@ -190,13 +190,13 @@ def test_graded_labels(seed):
     y = np.digitize(X.sum(axis=1), np.quantile(X.sum(axis=1), [0.3, 0.6]))
     X = X + 0.1 * y[:, None]
     problem = cr.problems.ConvexRisk(X, y.astype(float))
-    found = find_separation(*problem.ordering())
+    found = find_separation(*problem._ordering())
     assert found.kind == "strict"
     assert problem.is_separating(found.direction)
     wrong = y.copy()
     wrong[np.argmax(y)] = 0
     again = cr.problems.ConvexRisk(X, wrong.astype(float))
-    found = find_separation(*again.ordering())
+    found = find_separation(*again._ordering())
     assert found.kind == "none" or again.is_separating(found.direction)
 
 
@@ -241,7 +241,7 @@ def test_the_linear_program_keeps_the_deadline():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 10))
     problem = cr.problems.ConvexRisk(X, X @ rng.normal(size=10) + rng.normal(size=6000), "logistic")
-    system = problem.ordering()
+    system = problem._ordering()
     with pytest.raises(OutOfTimeError), ending_after(0.05):
         find_separation(*system)
     start = time.perf_counter()
@@ -256,7 +256,7 @@ def test_many_thresholds_are_decided_as_few(monkeypatch):
     for overlap, kind in ((0.0, "strict"), (1.0, "none")):
         X = rng.normal(size=(150, 3))
         y = X @ [1.0, -2.0, 0.5] + overlap * rng.normal(size=150)
-        system = cr.problems.ConvexRisk(X, y, "logistic").ordering()
+        system = cr.problems.ConvexRisk(X, y, "logistic")._ordering()
         found = [find_separation(*system).kind]
         monkeypatch.setattr(separability, "_MANY_THRESHOLDS", 10)
         assert [*found, find_separation(*system).kind] == [kind, kind]

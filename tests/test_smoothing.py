@@ -161,7 +161,7 @@ def test_declared_risks_are_smoothed_as_the_packages_are(name):
         assert off(found.product()(v), expected.product()(v), size) < SUMS
         assert off(found.along(v)(0.3), expected.along(v)(0.3)) < SUMS
         scores = np.asarray(own.scores(w))
-        (value, slope), known = declared.reference_below(scores, width), own.reference_below(scores, width)
+        (value, slope), known = declared._reference_below(scores, width), own._reference_below(scores, width)
         assert off(value, known[0]) < SUMS
         assert off(own.X.T @ slope, own.X.T @ known[1]) < SUMS
 
@@ -324,10 +324,10 @@ def test_pairs_beyond_a_list_are_taken_in_blocks(monkeypatch):
     for name in ("pairs dense True", "pairs dense False"):
         _, declared = COUPLES[name]
         scores = np.asarray(declared.scores(np.ones(4)))
-        whole = declared.reference_below(scores, 0.3)
+        whole = declared._reference_below(scores, 0.3)
         monkeypatch.setattr(below, "LISTED", 0)
         monkeypatch.setattr(pairs, "_BLOCK", 7)
-        parts = declared.reference_below(scores, 0.3)
+        parts = declared._reference_below(scores, 0.3)
         monkeypatch.undo()
         assert off(parts[0], whole[0]) < SUMS
         assert off(parts[1], whole[1]) < SUMS
@@ -399,12 +399,12 @@ def test_what_pairs_prove_by_a_sort_is_what_they_prove_one_by_one(loss, weighted
     scores = X @ np.random.default_rng(1).normal(size=X.shape[1])
     monkeypatch.setattr(below, "SORTED", 0)
     monkeypatch.setattr(below, "_WITHIN", 50)
-    value, slopes = problem.reference_below(scores, width)
+    value, slopes = problem._reference_below(scores, width)
     monkeypatch.setattr(below, "_pairs_of", lambda node, near: below._below_pairs)
-    truth, expected = problem.reference_below(scores, width)
+    truth, expected = problem._reference_below(scores, width)
     assert off(value, truth) < SUMS
     assert off(slopes, expected) < SUMS
-    assert value <= problem.reference_value(scores) + SUMS
+    assert value <= problem._reference_value(scores) + SUMS
 
 
 @pytest.mark.parametrize("sparsely", [False, True])

@@ -110,8 +110,8 @@ def test_the_answer_after_a_sample_is_that_of_newton(small_samples, name, weight
     assert sample.X.shape == (problem._start_rows, 8)
     # each row counts for those that it stands for
     for ours, theirs in (
-        (sample.positive_weights, problem.positive_weights),
-        (sample.negative_weights, problem.negative_weights),
+        (sample._positive_weights, problem._positive_weights),
+        (sample._negative_weights, problem._negative_weights),
     ):
         assert abs(ours.sum() / theirs.sum() - 1.0) < 0.2
     first, newton = problem.solve(LBFGS()), problem.solve("newton")
@@ -158,7 +158,7 @@ def test_where_there_are_few_rows_or_pairs_are_summed_nothing_is_sampled():
     X, y = tall(400, 3)
     assert cr.problems.PNormPush(X, y, p=4).sample() is None
     X, y = (np.tile(part, (175, *[1] * (part.ndim - 1))) for part in tall(400, 60))
-    assert cr.problems.PNormPush(X, y, p=4).sample_rows == 5_833
+    assert cr.problems.PNormPush(X, y, p=4)._sample_rows == 5_833
     assert cr.problems.PNormPush(sparse.eye_array(70_000, 60, format="csr"), y, p=4).sample() is None
     assert cr.problems.Push(X, y, 2).sample() is None
     assert cr.problems.Push(X, y, 2, "squared_hinge").sample() is None

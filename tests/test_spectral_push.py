@@ -115,7 +115,7 @@ def test_two_rates_of_many_rows_take_a_sort_or_products(loss):
     worst = np.sort(f[:200])[:60, None] - np.sort(f[200:])[-100:]
     mean = cr.losses.resolve(loss)(worst.ravel()).mean()
     assert close(problem.program.value_and_gradient(f)[0], mean)
-    assert close(problem.reference_value(f), mean)
+    assert close(problem._reference_value(f), mean)
     solution = problem.solve()
     assert solution.converged
     assert solution.certificate.kind == "global"
@@ -162,7 +162,7 @@ def test_weights_and_queries_are_those_of_the_definition(kind, queries):
     qid = rng.integers(0, 4, size=len(y)) if queries else None
     problem = made(kind, X, y, l2=0.1, qid=qid, sample_weight=weights)
     for scores in (X @ w, np.round(X @ w), np.zeros(len(y))):
-        assert close(problem.reference_value(scores), problem.definition(scores))
+        assert close(problem._reference_value(scores), problem.definition(scores))
         assert close(problem.program.value_and_gradient(scores)[0], problem.definition(scores))
     fast, exact = problem.solve(), problem.solve("exact")
     assert fast.converged

@@ -18,7 +18,7 @@ from convexrank.problems._declared import Declared
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.solvers.jitted.newton import JaxNewton
 from convexrank.verification.comparison import Case, Comparison, disagree
-from convexrank.verification.designs import takes_designs
+from convexrank.verification.designs import classes, takes_designs
 from convexrank.verification.report import Report, _instances
 
 SCORERS = [name for name, cls in REGISTRY.items() if issubclass(cls, LinearScores)]
@@ -165,9 +165,9 @@ def _dropped_row(base):
     def risk_model(self, scores):
         import cvxpy as cp
 
-        low = cp.log_sum_exp(np.log(self.positive_shares)[1:] - scores[self.positives[1:]])
+        low = cp.log_sum_exp(np.log(self._positive_shares)[1:] - scores[self.positives[1:]])
         high = cp.log_sum_exp(
-            np.log(self.negative_weights / self.negative_weights.sum()) + self.p * scores[self.negatives]
+            np.log(self._negative_weights / self._negative_weights.sum()) + self.p * scores[self.negatives]
         )
         return low + high / self.p, []
 
@@ -186,9 +186,9 @@ def _off_by_one(base):
     def risk_model(self, scores):
         import cvxpy as cp
 
-        low = cp.log_sum_exp(np.log(self.positive_shares) - scores[self.positives])
+        low = cp.log_sum_exp(np.log(self._positive_shares) - scores[self.positives])
         high = cp.log_sum_exp(
-            np.log(self.negative_weights / self.negative_weights.sum())
+            np.log(self._negative_weights / self._negative_weights.sum())
             + (self.p + 1) * scores[self.negatives]
         )
         return low + high / (self.p + 1), []
@@ -431,7 +431,7 @@ def test_the_worst_instance_is_that_with_the_largest_error():
 
 def test_instances_are_those_of_the_classes_that_were_asked_for():
     """By name, and without making them."""
-    named = lambda designs: [name for name, _, _ in _instances(None, 1, 0, designs)]  # noqa: E731
+    named = lambda designs: [name for name, _, _ in _instances(classes(designs), 1, 0, designs)]  # noqa: E731
     assert named(False) == list(REGISTRY)
     assert named(True) == [name for name, one in REGISTRY.items() if takes_designs(one)]
     drawn = [(name, seed) for name, seed, _ in _instances([cr.problems.IRPush], 3, 5, False)]

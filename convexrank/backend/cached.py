@@ -1,4 +1,4 @@
-"""What frozen objects compute once: a ``functools.cached_property`` that protocols accept, whose arrays are read-only.
+"""Properties that frozen objects compute once: a ``functools.cached_property`` that protocols accept; arrays read-only.
 
 This, and ``keep`` of :mod:`convexrank.data.fields` for the fields that a constructor checks, are the ways in which
 something is written into a frozen object.

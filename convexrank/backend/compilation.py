@@ -72,7 +72,7 @@ class _Kept:
 
     @property
     def count(self) -> int:
-        """How many programs are in memory."""
+        """Number of programs in memory."""
         return len(self._programs)
 
     def __call__(self, *arguments: Any) -> Any:

@@ -80,7 +80,7 @@ def rounds_in_time(most: int, seconds_each: float) -> int:
 
 
 def stopped_inside(error: BaseException) -> type[BaseException] | None:
-    """Tell whether an error is Ctrl-C or a deadline, also where a callback on the host met it and JAX wrapped it.
+    """Return whether an error is Ctrl-C or a deadline, also where a callback on the host met it and JAX wrapped it.
 
     JAX hands on the text of what a callback raised, and not the exception.
     """

@@ -34,14 +34,14 @@ class Transposed:
 
 
 class Held:
-    """What problems ask of whatever holds their features: as it stands, a matrix of numpy or scipy."""
+    """Protocol of anything that holds the features of a problem: as it stands, a matrix of numpy or scipy."""
 
     #: Whether all rows are in memory, and whether their entries are stored.
     in_memory, built = True, True
 
     @property
     def nonnegative(self) -> Array | None:
-        """Which weights must be at least 0; None where none has to."""
+        """Mask of the weights that must be at least 0; None where none has to."""
         return None
 
     def most_violating(self, violations: Array, count: int) -> Array:

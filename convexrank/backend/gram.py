@@ -134,7 +134,7 @@ def squares_times(rows: Any, weights: Array | None) -> Array:
 
 
 def _blocks(rows: Any) -> list[slice] | None:
-    """How rows are cut so that no second copy of a float32 matrix is made; None where numpy makes none."""
+    """Blocks of rows for which no second copy of a float32 matrix is made; None where numpy makes none."""
     if sparse.issparse(rows) or rows.size <= _BLOCK:
         return None
     length = max(1, _BLOCK // rows.shape[1])

@@ -175,7 +175,7 @@ def check_interruption() -> None:
 
 
 def answered() -> bool:
-    """Whether a solve that was interrupted answers by what it has; else it is to raise KeyboardInterrupt again.
+    """Return whether a solve that was interrupted answers by what it has; else it is to raise KeyboardInterrupt again.
 
     It answers the first press that is meant for this solve alone.
     """

@@ -134,7 +134,7 @@ def log_sum_exp(exponents: Any) -> Any:
 
 
 def _small(parts: tuple[Any, ...]) -> bool:
-    """Whether programs for these scores, or columns by rows, are compiled without optimisation."""
+    """Return whether programs for these scores, or columns by rows, are compiled without optimisation."""
     return max([part.shape[-1] for part in parts]) <= SMALL
 
 

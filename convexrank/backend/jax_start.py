@@ -1,4 +1,4 @@
-"""Whether JAX can run in this process, the settings under which it is run here, and which arguments are its own."""
+"""State of JAX in this process: whether it can run, the settings it runs under, and which arguments are its own."""
 
 from __future__ import annotations
 
@@ -84,6 +84,6 @@ def with_x64() -> Any:
 
 
 def uses_jax(*arguments: Any) -> bool:
-    """Whether one of the arguments is a JAX array or a tracer. None is, where JAX was not imported yet."""
+    """Return whether one of the arguments is a JAX array or a tracer. None is, where JAX was not imported yet."""
     jax = sys.modules.get("jax")
     return jax is not None and any(isinstance(argument, jax.Array) for argument in arguments)

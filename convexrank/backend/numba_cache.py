@@ -74,7 +74,7 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Callable[..., A
 
 
 class _PrivateFolder(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
-    """Where the files of a function are: numba asks this class instead of its own, which do not look at owners."""
+    """Folder of the files of a function, in place of numba's own, which do not look at owners."""
 
     def __init__(self, function: Any, file: str) -> None:
         self._py_file, self._lineno = file, function.__code__.co_firstlineno

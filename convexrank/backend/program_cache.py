@@ -163,7 +163,7 @@ def _tidy(folder: Path) -> None:
 
 
 def _is_ours(file: Path) -> bool:
-    """Whether a file starts as those that are stored here."""
+    """Return whether a file starts as those that are stored here."""
     try:
         with file.open("rb") as source:
             return source.read(len(_HEADER)) == _HEADER

@@ -1,4 +1,4 @@
-"""What long work says about itself: the one progress bar, and the one logger; both silent unless asked for."""
+"""Progress bar and logger of long work; both silent unless asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAUSE = 5.0
 
 
 class _Lines:
-    """What tqdm writes to, in order that each state of a bar becomes a line of the log."""
+    """Stream for tqdm that makes a line of the log of each state of a bar."""
 
     def write(self, text: str) -> None:
         if line := text.strip():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from convexrank.calibration.rows import Levels, read_levels
 from convexrank.data import check_vector
-from convexrank.projections import isotonic
 
 Array = np.ndarray
 
@@ -41,7 +41,7 @@ def venn_abers(y: Any, scores: Any, at: Any) -> Array:
 
     Notes
     -----
-    O(n log n), and O(n) for each distinct new score: a check for some scores, not for millions.
+    O(n log n), and for each distinct new score the number of values of isotonic regression beside it that change.
 
     References
     ----------
@@ -56,14 +56,25 @@ def venn_abers(y: Any, scores: Any, at: Any) -> Array:
     """
     levels, new = read_levels(y, scores), check_vector(at, None, "at")
     distinct, place = np.unique(new, return_inverse=True)
-    return np.array([[_with(levels, score, label) for label in (0.0, 1.0)] for score in distinct])[place]
+    slots = np.searchsorted(levels.scores, distinct)
+    ends = slots + np.isin(distinct, levels.scores)  # a tied row joins its level
+    slope = _slopes(levels)
+    return np.array([[slope(i, j, label) for label in (0.0, 1.0)] for i, j in zip(slots, ends, strict=True)])[
+        place
+    ]
 
 
-def _with(levels: Levels, score: float, label: float) -> float:
-    """Return the isotonic regression at a new row."""
-    slot = int(np.searchsorted(levels.scores, score))
-    tied = slot < len(levels.scores) and levels.scores[slot] == score
-    rows, hits = (part.copy() if tied else np.insert(part, slot, 0.0) for part in (levels.rows, levels.hits))
-    rows[slot] += 1.0
-    hits[slot] += label
-    return float(isotonic(hits / rows, weights=rows, bounds=(0.0, 1.0))[slot])
+def _slopes(levels: Levels) -> Callable[[int, int, float], float]:
+    """Return isotonic regression at a row with a label, after so many levels and before the others.
+
+    Isotonic regression is the slope of the lower hull of cumulative sums. The new row moves all points behind it alike,
+    so that the hull of those before it and the hull of those behind stay, and a line below both joins them.
+    """
+    from convexrank.calibration.hulls import hull_loops
+
+    neighbours, slope_between = hull_loops()
+    rows, hits = (np.append(0.0, np.cumsum(part)) for part in (levels.rows, levels.hits))
+    before, after = np.empty((2, len(rows)), dtype=np.int64)
+    neighbours(rows, hits, 0, len(rows), 1, before)
+    neighbours(rows, hits, len(rows) - 1, -1, -1, after)
+    return lambda i, j, label: slope_between(rows, hits, before, after, i, j, label)

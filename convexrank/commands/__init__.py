@@ -1,1 +1,1 @@
-"""What the commands of the command line do: each returns what is printed, and the exit status."""
+"""Commands of the command line: each returns what is printed, and the exit status."""

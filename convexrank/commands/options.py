@@ -35,12 +35,12 @@ def formulation(name: str) -> Any:
 
 
 def tabular(cls: Any) -> bool:
-    """Whether a class of problems takes a table: features and a label."""
+    """Return whether a class of problems takes a table: features and a label."""
     return list(inspect.signature(cls).parameters)[:2] == ["X", "y"]
 
 
 def knows_queries(cls: Any) -> bool:
-    """Whether a class of problems takes the query of each row."""
+    """Return whether a class of problems takes the query of each row."""
     return "qid" in inspect.signature(cls).parameters
 
 

@@ -68,7 +68,7 @@ class Measured:
 
     @property
     def p_value(self) -> float:
-        """Of the hypothesis that a wanted row that only one of the lists has is in either alike: a sign test."""
+        """Return the p-value of a sign test on the wanted rows that only one of the lists has."""
         count = self.only_here + self.only_there
         return float(binomtest(self.only_here, count).pvalue) if count else 1.0
 
@@ -127,7 +127,7 @@ def measured(model: TableModel, columns: Columns, top: int) -> Measured:
 
 
 def _only_one_has(y: Array, scores: Array, others: Array, top: int) -> tuple[int, int]:
-    """How many wanted rows are in the first list and not in the second, and in the second and not in the first."""
+    """Return how many wanted rows only the first list has, and how many only the second."""
     first, second = (np.argsort(-values, kind="stable")[:top] for values in (scores, others))
     return int(y[np.setdiff1d(first, second)].sum()), int(y[np.setdiff1d(second, first)].sum())
 

@@ -1,4 +1,4 @@
-"""What the commands on tables do: fit, predict, evaluate, explain."""
+"""Commands on tables: fit, predict, evaluate, explain."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def run_evaluate(arguments: argparse.Namespace) -> Outcome:
 
 
 def run_explain(arguments: argparse.Namespace) -> Outcome:
-    """Say what each column adds to the score of a row."""
+    """Return the part of each column in the score of a row."""
     model, table = load(arguments.model), read_columns(arguments.path)
     count = len(next(iter(table.values())))
     place = check_integer(arguments.row, "row", 1) - 1
@@ -112,7 +112,7 @@ def _held_out(labels: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _columns(model: TableModel, rows: int) -> list[str]:
-    """What was fitted to."""
+    """Describe the columns that were fitted."""
     kinds = list(model.encoder.kinds_.values())
     counts = ", ".join(
         f"{kinds.count(kind)} of {words}"

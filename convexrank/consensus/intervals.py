@@ -57,7 +57,7 @@ class ScoreIntervals:
         return f"ScoreIntervals({len(widths)} nodes{told})"
 
     def above(self, first: Any, second: Any) -> bool:
-        """Whether the intervals alone prove that one node never scores below another; nodes as in ``nodes``."""
+        """Return whether the intervals alone prove that one node never scores below another; nodes as in ``nodes``."""
         places = numbers_of(self.nodes.tolist(), (first, second), "the pair")
         return bool(self.lower[places[0]] >= self.upper[places[1]])
 

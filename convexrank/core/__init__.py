@@ -1,1 +1,1 @@
-"""What every problem and solver shares: contract, certificates, results, the loop."""
+"""Contract, certificates, results and loop that every problem and solver shares."""

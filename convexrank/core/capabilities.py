@@ -113,7 +113,7 @@ class Solvable(Protocol):
         ...
 
     def may_lack_minimiser(self, w: Array) -> bool:
-        """Whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
+        """Return whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
         ...
 
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
@@ -242,7 +242,7 @@ class Field(Solvable, Protocol):
 
 
 def is_field(problem: Solvable) -> TypeIs[Field]:
-    """Whether a problem offers a field in place of an objective, as the type checker understands it.
+    """Return whether a problem offers a field in place of an objective, as the type checker understands it.
 
     Parameters
     ----------

@@ -124,7 +124,7 @@ def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int
 
 @dataclass(frozen=True)
 class _Above:
-    """How far a value is above lower bounds, rounded up."""
+    """Distance of a value above lower bounds, rounded up."""
 
     value: float
     rounding: float

@@ -1,4 +1,4 @@
-"""How problems, solutions and paths show themselves: a short line, a small table, a formula."""
+"""Text forms of problems, solutions and paths: a short line, a small table, a formula."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STATED_BY_NOTES = ("y", "qid", "sample_weight", "dtype")
 
 
 class Displayed:
-    """How a problem shows itself; the base of :class:`convexrank.Problem`."""
+    """Text forms of a problem; the base of :class:`convexrank.Problem`."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Keep the short line where ``@dataclass`` would write one that prints all the data."""
@@ -31,12 +31,12 @@ class Displayed:
         return call_text(type(self).__name__, [*parts[:first], *self._data_notes(), *parts[first:]])
 
     def _data_notes(self) -> list[str]:
-        """Say more about the data than their shape, in a few words each; families add to it."""
+        """Return notes on the data besides their shape, in a few words each; families add to it."""
         return ["weighted"] if self.__dict__.get("sample_weight") is not None else []
 
     @property
     def _formula_number(self) -> int:
-        """Which block of LaTeX in the docstring states this instance, from 0."""
+        """Number, from 0, of the block of LaTeX in the docstring that states this instance."""
         return 0
 
     def formula(self) -> str:

@@ -52,7 +52,7 @@ def _first_line(error: Exception) -> str:
 
 
 def follows_disciplined_rules(function: Function, argument: Any, convex_argument: Any) -> bool:
-    """Tell whether cvxpy can prove the function convex and non-decreasing.
+    """Return whether cvxpy can prove the function convex and non-decreasing.
 
     Convexity is asked of ``function(argument)``. Monotonicity follows from the composition rule: with a convex,
     not affine argument the result is recognised as convex only if the function is non-decreasing. That argument may

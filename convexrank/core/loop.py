@@ -132,7 +132,7 @@ class Solver(Method, Protocol[P]):
 
 
 def certificate_of(problem: Solvable, x: Array, witness: Witness | None, residual: float) -> Certificate:
-    """Ask the problem for its certificate; one that has none is judged by the residual, and labelled so."""
+    """Return the problem's certificate; without one the residual, labelled so."""
     if "Certified" in problem.capabilities:
         return cast(Certified, problem).certificate(x, witness)
     return Certificate(residual, math.nan, -math.inf, kind="residual")
@@ -202,7 +202,7 @@ class Monitor:
         return Status.INTERRUPTED if stop else self._limits(state)
 
     def is_finite(self, state: State) -> bool:
-        """Whether a method can go on from a state."""
+        """Return whether a method can go on from a state."""
         if self.problem.has_objective:
             return math.isfinite(state.value)
         return bool(np.isfinite(state.x).all()) and not math.isnan(state.residual)
@@ -236,7 +236,7 @@ class Monitor:
         return True
 
     def _has_order(self, state: State, gap: float) -> bool:
-        """Whether the order that was asked for, if any, is proved where the gap is that large."""
+        """Return whether the order that was asked for, if any, is proved where the gap is that large."""
         top = self.options.top
         return top > 0 and len(cast(Ordered, self.problem).proved_top(state.x, gap, top)) == top
 
@@ -289,7 +289,7 @@ class Monitor:
         return self._solution(best, certificate, status, message, iterations)
 
     def _nonexistence(self) -> tuple[tuple[Status, Array, str] | None, str]:
-        """Ask the problem why there is no minimiser, in the time that is left; what to say where that is too short."""
+        """Return why there is no minimiser, in the time that is left; a remark where that is too short."""
         try:
             with ending_after(max(self.options.time_limit - self.seconds, _GRACE)):
                 return self.problem.prove_nonexistence(), ""

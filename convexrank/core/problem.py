@@ -119,7 +119,7 @@ class Problem(Displayed):
         return check_vector(x.x if isinstance(x, Solution) else x, self.dimension, name, each="unknown")
 
     #: Refuse to go on where a matrix that the caller handed in was edited in place.
-    refuse_edited = refuse_edited
+    _refuse_edited = refuse_edited
 
     def project_feasible(self, x: Array) -> Array:
         """Return a feasible point near x; conic solvers violate constraints by their tolerance."""
@@ -238,7 +238,7 @@ class Problem(Displayed):
         return ""
 
     def may_lack_minimiser(self, w: Array) -> bool:
-        """Whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
+        """Return whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
         return False
 
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
@@ -384,7 +384,7 @@ class Problem(Displayed):
         >>> print(*solution.x.round(3) + 0.0)
         0.387 0.0
         """
-        self.refuse_edited()
+        self._refuse_edited()
         options: dict[str, Any] = {
             "tol": tol,
             "max_iter": max_iter,

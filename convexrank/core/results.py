@@ -37,7 +37,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class CertificateError(ValueError):
-    """There is no proof; the message states the reason, and what would make a proof possible.
+    """Error of a missing proof; the message states the reason, and what would make a proof possible.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class CertificateError(ValueError):
 
 
 class Status(enum.Enum):
-    """How a solve ended; the value is the message."""
+    """Status at the end of a solve; the value is the message."""
 
     CONVERGED = "the certificate meets the tolerance"
     MAX_ITER = "the iteration limit was reached first; raise max_iter, or warm-start with x0=solution"
@@ -343,7 +343,7 @@ class Solution:
 
     @property
     def _ending(self) -> tuple[Any, ...]:
-        """How the solve ended, in words and certain numbers."""
+        """End of the solve, in words and certain numbers."""
         return self.problem, self.solver, self.status, self.iterations, repr(self.certificate)
 
     def __repr__(self) -> str:

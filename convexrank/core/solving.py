@@ -209,7 +209,7 @@ def _under(problem: Solvable, solver: Any, constraints: Any) -> Any:
 
 
 def _is_own(solver: Any) -> bool:
-    """Whether it is a function of the caller's own, which takes the problem and returns a point."""
+    """Return whether it is a function of the caller's own, which takes the problem and returns a point."""
     return callable(solver) and not isinstance(solver, type) and not hasattr(solver, "requires")
 
 

@@ -40,7 +40,7 @@ def keep(instance: Any, **values: Any) -> None:
 
 
 def _is_of(given: Any, value: Array) -> bool:
-    """Whether an array may be the memory of what the caller gave."""
+    """Return whether an array may be the memory of what the caller gave."""
     return not isinstance(given, list | tuple | None) and np.may_share_memory(np.asarray(given), value)
 
 

@@ -87,7 +87,7 @@ def numbers_of(
 
 
 def _has_dates(column: Array) -> bool:
-    """Whether a column has a type of dates, or a date as its first entry."""
+    """Return whether a column has a type of dates, or a date as its first entry."""
     if column.dtype.kind != "O":
         return column.dtype.kind in "mM"
     return hasattr(next((entry for entry in column if not is_missing(entry)), None), "isoformat")
@@ -106,7 +106,7 @@ def index_of(values: Any) -> list[Any] | None:
 
 
 def _is_default(values: Any) -> bool:
-    """Whether the labels are the default ones of pandas: 0, 1, 2, …."""
+    """Return whether the labels are the default ones of pandas: 0, 1, 2, …."""
     index = values.index
     return type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
 

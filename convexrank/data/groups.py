@@ -24,7 +24,7 @@ _EXACT = 2.0**53
 
 @dataclass(frozen=True, eq=False)
 class QueryGroups:
-    r"""Which rows belong to which query, as flat arrays.
+    r"""Rows of each query, as flat arrays.
 
     The n rows are laid out query by query: the q-th query holds the places ``offsets[q] : offsets[q + 1]``, and place
     p holds row ``order[p]``. Queries come in the order in which they first appear, and the rows of a query keep theirs.

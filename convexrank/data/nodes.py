@@ -82,7 +82,7 @@ def check_nodes(nodes: Any, n: int, name: str = "nodes", names: Sequence[Any] | 
 
 
 def _are_ids(nodes: Any, names: Sequence[Any], name: str) -> bool:
-    """Whether nodes that have names are given by their numbers."""
+    """Return whether nodes that have names are given by their numbers."""
     if isinstance(nodes, list | tuple) and any(isinstance(node, tuple) for node in nodes):
         return False  # names that are pairs
     array = read_array(nodes, name)

@@ -90,7 +90,7 @@ class AtMinimiser:
 
     @cached_property
     def free(self) -> Array:
-        """Which weights move: all, or with l1 those that are not 0."""
+        """Mask of the weights that move: all, or with l1 those that are not 0."""
         return np.ones(len(self.w), dtype=bool) if self.problem.l1 == 0.0 else self.w != 0.0
 
     @cached_property

@@ -127,7 +127,7 @@ class SolutionMap:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What may be passed."""
+        """Names of the arguments."""
         problem, always = self.problem, ("X", "sample_weight", "l1", "l2")
         own = [field.name for field in fields(problem)]
         return tuple(name for name in own if name in always or type(getattr(problem, name)) is float)

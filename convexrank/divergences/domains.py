@@ -51,7 +51,7 @@ class Interval:
         return Interval(self.lower, self.upper)
 
     def contains(self, x: Array) -> Array:
-        """Tell for each entry whether it is in the interval."""
+        """Return for each entry whether it is in the interval."""
         x = check_real_array(x, "x")
         above = x >= self.lower if self.closed[0] else x > self.lower
         below = x <= self.upper if self.closed[1] else x < self.upper

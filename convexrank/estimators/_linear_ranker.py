@@ -242,7 +242,7 @@ class SolvedRanker(LinearRanker):
 
     @property
     def feature_importances_(self) -> Array:
-        """How much each feature moves the scores, shape (n_features,).
+        """Share of each feature in the movement of the scores, shape (n_features,).
 
         The standard deviation, over the rows of fit, of what it adds; with products, over its pairs as well.
         """

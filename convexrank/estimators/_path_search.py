@@ -210,7 +210,7 @@ def _along(model: PathSearch, problem: Any, values: Any) -> Path:
 
 
 def _is_together(model: PathSearch, problem: Any, values: Array) -> bool:
-    """Whether all values of l2 are solved together, and in less time than one after the other."""
+    """Return whether all values of l2 are solved together, and in less time than one after the other."""
     if model._PATHS[model.path] != "l2" or not (model.solver is None and model.max_iter is None):
         return False
     small = problem.rows * problem.dimension**2 <= _TOGETHER

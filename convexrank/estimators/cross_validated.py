@@ -166,6 +166,6 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
 
 
 def _has_an_order(y: Array, qid: Array) -> bool:
-    """Whether some query has rows of different grades."""
+    """Return whether some query has rows of different grades."""
     queries, grades = (np.unique(values, return_inverse=True)[1] for values in (qid, y))
     return len(np.unique(np.c_[queries, grades], axis=0)) > len(np.unique(queries))

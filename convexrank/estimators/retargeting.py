@@ -343,7 +343,7 @@ class RetargetingRanker(SolvedRanker):
 
 
 def _warn_of_one_query(y: Array) -> None:
-    """Say so where many graded rows without queries are probably those of many queries."""
+    """Warn where many graded rows without queries are probably those of many queries."""
     grades = np.unique(y)
     if len(y) >= _MANY_ROWS and 2 < len(grades) <= _FEW_GRADES and np.array_equal(grades, np.round(grades)):
         warnings.warn(

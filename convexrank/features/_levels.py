@@ -135,7 +135,7 @@ class ColumnLevels:
 
     @property
     def nonnegative(self) -> Array:
-        """Which weights must be at least 0: those of the cuts of a monotone column."""
+        """Mask of the weights that must be at least 0: those of the cuts of a monotone column."""
         return (np.arange(self.weights) < len(self.cuts)) & (self.direction != 0)
 
     def label(self, weight: int) -> str:
@@ -146,7 +146,7 @@ class ColumnLevels:
         return f"{self.name} = {cut}" if self.categorical else f"{self.name} > {cut}"
 
     def word(self, cut: float) -> str:
-        """Say a threshold, or a category by its name."""
+        """Return a threshold, or the name of a category, as text."""
         return str(self.words[int(cut)]) if self.words else f"{cut:.6g}"
 
 

@@ -105,7 +105,7 @@ class StepFunction:
 
     @property
     def breaks(self) -> Array:
-        """Where the function jumps, increasing; of a categorical feature all categories."""
+        """Places where the function jumps, increasing; of a categorical feature all categories."""
         return self.levels.cuts
 
     @property
@@ -245,7 +245,7 @@ class Slope:
 
     @property
     def variation(self) -> float:
-        """How much the line rises or falls over the rows."""
+        """Rise or fall of the line over the rows."""
         return abs(self.value) * (self.high - self.low)
 
     @property

@@ -84,7 +84,7 @@ class Explanation:
 
 
 def _value(name: str, values: Mapping[str, Any]) -> Any:
-    """What a row has for a feature, or for both of a pair."""
+    """Return the value of a row for a feature, or for both of a pair."""
     if name in values:
         return values[name]
     first, _, second = name.partition(" and ")

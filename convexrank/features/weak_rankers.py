@@ -148,7 +148,7 @@ def _levels(values: Array, count: int) -> Array:
 
 
 def _is_new(ranker: Array, seen: set[bytes]) -> bool:
-    """Whether neither this ranker nor its complement was seen before; take note of it."""
+    """Return whether neither this ranker nor its complement was seen before; take note of it."""
     key = np.packbits(ranker ^ ranker[0]).tobytes()
     if key in seen:
         return False

@@ -111,7 +111,7 @@ def by_topic(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -> tu
 
 
 def _has_rows(nodes: Any, names: tuple[Any, ...] | None) -> bool:
-    """Whether a list is made of rows, so that it stands for a matrix. Tuples may be names of nodes."""
+    """Return whether a list is made of rows, so that it stands for a matrix. Tuples may be names of nodes."""
     kinds = (list, np.ndarray) if names is not None else (list, np.ndarray, tuple)
     return isinstance(nodes, list | tuple) and len(nodes) > 0 and all(isinstance(row, kinds) for row in nodes)
 

@@ -29,7 +29,7 @@ class EdgeBlock(NamedTuple):
 
     @property
     def edges(self) -> slice:
-        """Where they are among all edges."""
+        """Positions among all edges."""
         return slice(int(self.offsets[0]), int(self.offsets[-1]))
 
     @property
@@ -40,7 +40,7 @@ class EdgeBlock(NamedTuple):
 
     @property
     def starts(self) -> Array:
-        """Where the edges into each node begin in the block."""
+        """Starts of the edges into each node in the block."""
         return self.offsets - self.offsets[0]
 
     def part(self, first: int, last: int) -> EdgeBlock:
@@ -56,7 +56,7 @@ class Edges(Protocol):
     """Edge storage that is read in blocks: a graph, or its files."""
 
     def blocks(self, first: int, last: int) -> Iterator[EdgeBlock]:
-        """Go through the edges into some nodes."""
+        """Yield the edges into some nodes."""
         ...
 
 

@@ -185,7 +185,7 @@ class NormMap:
 
     @property
     def factor(self) -> float:
-        """What the root is multiplied by."""
+        """Factor of the root."""
         return self.alpha if self.weak_links == "outside" else 1.0
 
     def powers(self, r: Array) -> tuple[Array, float, float, float]:

@@ -25,7 +25,7 @@ class Measure(Protocol):
 
     @property
     def name(self) -> str:
-        """How it is called."""
+        """Name of the measure."""
         ...
 
     def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Any:
@@ -162,7 +162,7 @@ class Asymptotic:
 
 
 def _warn_outside_the_guide(measure: Measure, ranked: Any) -> None:
-    """Say where intervals for large samples hold the truth less often than they should."""
+    """Warn where intervals for large samples hold the truth less often than they should."""
     guide = measure.guide(ranked) | ranked.rows.guide()
     short = [
         f"{has:.3g} {what} (at least {needs:.3g})" for what, (has, needs) in guide.items() if has < needs

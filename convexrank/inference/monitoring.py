@@ -181,12 +181,14 @@ def _by_pairs(ranked: Ranked, of_row: Array) -> _Period:
 def _yields(shares: Array) -> Array:
     """Return the logarithm of the mean of (1 − u + u / a)^k (1 − u)^(m − k), of which these are the shares of k."""
     chance = -np.diff(np.append(shares, 0.0))
-    counts = np.flatnonzero(chance > 0.0)
+    first, last = np.flatnonzero(chance > 0.0)[[0, -1]]
     won, lost = np.log1p(BETS[:, None] * (1.0 / _MEANS - 1.0)), np.log1p(-BETS)[:, None]
-    terms = counts * (won - lost)[:, :, None] + np.log(chance[counts])
-    most = terms.max(axis=2)
-    terms -= most[:, :, None]
-    return most + np.log(np.exp(terms, out=terms).sum(axis=2)) + (len(shares) - 1) * lost
+    # a polynomial in what is at most 1, whose value is at least its last coefficient: nothing overflows or vanishes
+    less, total = np.exp(lost - won), np.zeros_like(won)
+    for one in chance[first : last + 1]:
+        total *= less
+        total += one
+    return np.log(total) + last * won + (len(shares) - 1 - last) * lost
 
 
 def _by_queries(measure: Any, sample: Any, s: Any, of_row: Array) -> _Period:

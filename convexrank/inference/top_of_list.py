@@ -25,7 +25,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class _Cut:
-    """Where the list of a sample is cut: the distinct score there, the share of its rows inside, the share q."""
+    """Cut of the list of a sample: the distinct score there, the share of its rows inside, the share q."""
 
     place: int
     inside: float

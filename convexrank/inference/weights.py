@@ -82,7 +82,7 @@ class WeightIntervals:
 
 @dataclass(frozen=True, eq=False)
 class SelectionFrequencies:
-    """How often l1 selects each column, over halves of the rows.
+    """Frequency with which l1 selects each column, over halves of the rows.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def stability_selection(
     time_limit: float | None = None,
     verbose: bool = False,
 ) -> SelectionFrequencies:
-    r"""How often each column is selected by l1 over halves of the rows, along some strengths.
+    r"""Compute the frequency with which l1 selects each column, over halves of the rows, along some strengths.
 
     The rows, or the queries, are cut into two halves at random, ``pairs`` times; each half is solved for each strength.
     A column that is selected in most halves is selected for its effect, and not by chance.

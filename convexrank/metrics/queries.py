@@ -45,7 +45,7 @@ class QueryRanking:
 
     @cached_property
     def block_sizes(self) -> Array:
-        """How many rows share the score at each place, shape (n,)."""
+        """Number of rows that share the score at each place, shape (n,)."""
         return np.bincount(self.block)[self.block]
 
     @cached_property

@@ -90,7 +90,7 @@ def m_ary_risk(
 
 @dataclass(frozen=True)
 class Tuples:
-    """Which tuples are visited, and what they cost."""
+    """Tuples that are visited, and their costs."""
 
     m: int
     loss: Any

@@ -53,7 +53,7 @@ Multipliers = dict[int, Any]
 
 
 def has_conjugate(program: Program) -> bool:
-    """Whether every function has a conjugate."""
+    """Return whether every function has a conjugate."""
     return all(
         node.function.perspective is not None
         for node in program.nodes
@@ -62,7 +62,7 @@ def has_conjugate(program: Program) -> bool:
 
 
 def is_curved(node: Node) -> bool:
-    """Whether an atom has multipliers of its own."""
+    """Return whether an atom has multipliers of its own."""
     return not isinstance(node, Scores | Affine | Dot)
 
 

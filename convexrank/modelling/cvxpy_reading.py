@@ -47,7 +47,7 @@ def cvxpy_model(root: Node, scores: Any, sums_apart: bool = False) -> tuple[Any,
 
 
 def is_nonlinear(program: Program) -> bool:
-    """Tell whether cvxpy's rules do not show that some function of one's own is convex."""
+    """Return whether cvxpy's rules do not show that some function of one's own is convex."""
     return any(
         _form_of(node) == "nonlinear"
         for node in program.nodes
@@ -56,7 +56,7 @@ def is_nonlinear(program: Program) -> bool:
 
 
 def _form_of(node: Elementwise) -> str:
-    """How cvxpy states a function of its argument, as :func:`model_form` names it."""
+    """Return the form of cvxpy for a function of its argument, as :func:`model_form` names it."""
     own = node.function.own
     if own is None or not node.function.increasing or is_affine(node.x):
         return "composed"
@@ -64,7 +64,7 @@ def _form_of(node: Elementwise) -> str:
 
 
 def _terms_of(node: Node) -> int:
-    """How many losses an expression is made of."""
+    """Count the losses of which an expression is made."""
     if isinstance(node, PairSums):
         return node.pair_count
     return len(node.axis.rows) if isinstance(node, Scores) else sum(map(_terms_of, node.args))
@@ -200,11 +200,11 @@ class Cvxpy(Language):
         return node.function.slopes(lower - node.axis.spread(border))[0]
 
     def at_least_zero(self, x: Any, size: Any = 0.0) -> None:
-        """Ask for entries of at least 0."""
+        """Constrain entries to at least 0."""
         self.limits.append(x >= 0)
 
     def zero(self, x: Any, size: Any = 0.0) -> None:
-        """Ask for entries of 0."""
+        """Constrain entries to 0."""
         self.limits.append(x == 0)
 
     def power_over(self, v: Any, u: Any, q: float) -> Any:

@@ -49,14 +49,14 @@ class Axis:
 
     @cached_property
     def starts(self) -> Array:
-        """Where each query begins, and in the end the number of rows."""
+        """Start of each query, and in the end the number of rows."""
         if self.count == 1:
             return np.array([0, len(self.rows)])
         return np.searchsorted(self.query, np.arange(self.count + 1))
 
     @cached_property
     def sizes(self) -> Array:
-        """How many rows each query has."""
+        """Number of rows of each query."""
         return np.diff(self.starts)
 
     @cached_property
@@ -201,7 +201,7 @@ class Scores(Node):
 
     @property
     def sides(self) -> tuple[tuple[float, Array], ...]:
-        """What an entry is the sum of: scores of rows, with their signs."""
+        """Rows whose scores an entry adds up, with their signs."""
         return ((1.0, self.axis.rows),)
 
     def entries(self, scores: Array) -> Array:
@@ -265,7 +265,7 @@ class Affine(Node):
         return tuple(zip(spread[1:], self.args, strict=True)), spread[0]
 
     def is_level(self, node: Node) -> bool:
-        """Whether a term has one number per query, and the sum one per row."""
+        """Return whether a term has one number per query, and the sum one per row."""
         return node.axis is None and self.axis is not None
 
     def __str__(self) -> str:
@@ -298,7 +298,7 @@ class Reduction(Node):
 
     @property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """What is reduced."""
+        """Expression that is reduced."""
         return (self.x,)
 
     @cached_property
@@ -352,7 +352,7 @@ class Highest(Node):
 
     @property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """What is reduced."""
+        """Expression that is reduced."""
         return (self.x,)
 
     @cached_property
@@ -406,7 +406,7 @@ class Elementwise(Node):
 
     @property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """What the function is taken of."""
+        """Arguments of the function."""
         return (self.x,)
 
     @property
@@ -465,7 +465,7 @@ class PairSums(Node):
 
     @cached_property
     def pair_count(self) -> int:
-        """How many pairs there are, without listing them."""
+        """Number of pairs, without listing them."""
         up, low = self.upper_axis, self.axis
         if self.grades is None:
             return int(up.sizes @ low.sizes)
@@ -473,7 +473,7 @@ class PairSums(Node):
 
     @cached_property
     def pair_counts(self) -> Array:
-        """How many pairs of different grades each query has."""
+        """Number of pairs of different grades in each query."""
         axis, ends = self.axis, self.runs[1]
         equal = np.add.reduceat(np.diff(ends) ** 2, np.searchsorted(ends, axis.starts[:-1]))
         return (axis.sizes**2 - equal) // 2
@@ -510,7 +510,7 @@ class PairMeans(PairSums):
 
     @property
     def weights(self) -> Array:
-        """There are none: shares of upper rows depend on the scores."""
+        """No weights: shares of upper rows depend on the scores."""
         raise TypeError(f"{self} has no fixed weights of its upper rows, which this reading takes.")
 
     def __str__(self) -> str:
@@ -541,5 +541,5 @@ def affine(x: Node) -> Affine:
 
 
 def is_affine(node: Node) -> bool:
-    """Whether a node is an affine function of the scores."""
+    """Return whether a node is an affine function of the scores."""
     return isinstance(node, Scores) or (isinstance(node, Affine | Dot) and all(map(is_affine, node.args)))

@@ -142,7 +142,7 @@ class ListedPairs:
 
 
 def _ordered(y: Array, groups: QueryGroups | None, counts: Array | None) -> Array:
-    """Which queries have two rows of different labels."""
+    """Return which queries have two rows of different labels."""
     if groups is None or len(groups) == 1:
         seen = y if counts is None else y[counts]
         return np.array([len(seen) > 0 and bool((seen != seen[0]).any())])

@@ -1,4 +1,4 @@
-r"""That a risk never rises along a direction, as linear inequalities: what linear programming decides.
+r"""Linear inequalities for linear programming which say that a risk never rises along a direction.
 
 The recession function of every atom is piecewise linear, so that "at most 0" is a system :math:`Ad + Bt \ge 0` in the
 scores d of the direction and auxiliary numbers t: levels of queries, and parts of sums.
@@ -54,7 +54,7 @@ class _TooManyPairs(Exception):
 
 
 def _is_definite(node: Node) -> bool:
-    """Whether slopes far out are at least 0, and are 0 exactly where those of no argument are above 0."""
+    """Return whether slopes far out are at least 0, and are 0 exactly where those of no argument are above 0."""
     match node:
         case Elementwise() | PairSums():
             up, down = node.function.recession(np.array([1.0, -1.0])).tolist()
@@ -76,7 +76,7 @@ class _System:
         self._known: dict[int, Any] = {}
 
     def at_least_zero(self, rows: Any) -> None:
-        """Ask for expressions of at least 0."""
+        """Constrain expressions to at least 0."""
         self.limits.append(sparse.csr_array(rows))
 
     def fresh(self, count: int) -> Any:
@@ -100,7 +100,7 @@ class _System:
         return sparse.csr_array(sparse.vstack([self.padded(rows) for rows in self.limits]))
 
     def never_positive(self, node: Node) -> None:
-        """Ask for slopes of at most 0, of each entry."""
+        """Constrain slopes to at most 0, of each entry."""
         if isinstance(node, LogSumExp | Maximum | Threshold | CumulativeLogSumExp):
             self.never_positive(node.x)
         elif not _is_definite(node):
@@ -112,7 +112,7 @@ class _System:
                 self.never_positive(part)
 
     def _ordered(self, node: PairSums) -> None:
-        """Ask for thresholds between lower and upper rows, one for each query, or between two grades."""
+        """Constrain thresholds to lie between lower and upper rows, one for each query, or between two grades."""
         up, low = node.upper_axis, node.axis
         if node.grades is None:
             below, above, count = low.query, up.query, low.count

@@ -118,7 +118,7 @@ class _Chain(Node):
 
     @property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """What is added up."""
+        """Expression that is added up."""
         return (self.x,)
 
     @property
@@ -142,7 +142,7 @@ class _Root(Node):
 
     @property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """What is compared."""
+        """Expression that is compared."""
         return (self.x,)
 
 

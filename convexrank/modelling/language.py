@@ -59,7 +59,7 @@ def read(node: Node, m: Any, scores: Any, known: dict[int, Any] | None = None) -
 
 
 class Language:
-    """What a library calls the atoms. Its own are functions of its arrays; the rest is said in terms of these."""
+    """Names of the atoms in a library: its own are functions of its arrays, and the rest follows from these."""
 
     exp: Any
     softplus: Any
@@ -130,7 +130,7 @@ class Language:
         return node.weights if isinstance(node, CumulativeLogSumExp) else node.shares
 
     def in_range(self, function: Function, v: Any, u: Any) -> None:
-        """Ask that multipliers are where the conjugate is finite."""
+        """Constrain multipliers to where the conjugate is finite."""
         if function.increasing:
             self.at_least_zero(v)
         if math.isfinite(function.most):

@@ -77,7 +77,7 @@ class Program:
         self._look()
 
     def _look(self) -> None:
-        """Go through the nodes once for what is asked of all of them."""
+        """Visit the nodes once for what is asked of all of them."""
         #: Whether the risk has a derivative everywhere, and whether second derivatives are known.
         self.smooth = self.bends = True
         #: Whether there are sums over pairs, or pairs that are listed.
@@ -136,12 +136,12 @@ class Program:
 
     @cached_property
     def upwards(self) -> list[Any]:
-        """What fills in values and memories."""
+        """Steps that fill in values and memories."""
         return [(k, step.up, step.factor, args, only) for k, step, args, only in self._plan]
 
     @cached_property
     def downwards(self) -> list[Any]:
-        """What fills in adjoints."""
+        """Steps that fill in adjoints."""
         plan = self._plan[::-1]
         return [(k, step.down, step.pull, step.carries, args, only) for k, step, args, only in plan]
 
@@ -211,13 +211,13 @@ class Program:
 
     @cached_property
     def pair_count(self) -> int:
-        """How many pairs there are, in sums or listed."""
+        """Number of pairs, in sums or listed."""
         listed = sum(len(leaf.axis.rows) for _, leaf in self.differences)
         return listed + sum(node.pair_count for node in self.nodes if isinstance(node, PairSums))
 
     @cached_property
     def curved_pairs(self) -> int:
-        """How many pairs a product with second derivatives runs over: none where running sums give it."""
+        """Number of pairs in a product with second derivatives: none where running sums give it."""
         sums = [node for node in self.nodes if isinstance(node, PairSums) and not is_running(node)]
         return sum([node.pair_count for node in sums])
 

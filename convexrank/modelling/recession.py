@@ -1,4 +1,4 @@
-r"""How a risk behaves far out: its recession function, a number that it is never below, and what a shift does.
+r"""Risk far out: its recession function, a number that it is never below, and the effect of a shift.
 
 A convex risk without a penalty has no minimiser where it falls for ever along scores d that the features allow. Its
 slope far out along d is the recession function, which follows atom by atom.
@@ -56,7 +56,7 @@ def _spread(node: Affine, part: Node, x: Array) -> Array:
 
 
 def _same(a: Array, b: Any) -> bool:
-    """Whether slopes are equal, up to the rounding of shares."""
+    """Return whether slopes are equal, up to the rounding of shares."""
     return bool(np.abs(a - b).max() <= 1e-12 * max(1.0, float(np.abs(a).max())))
 
 
@@ -124,7 +124,7 @@ def far_out(program: Program, d: Array, more: float = 0.0) -> tuple[float, bool]
 
 
 def falls(program: Program, d: Array, size: float = 0.0) -> bool:
-    """Whether the risk comes down to its asymptote along scores d for ever, and certainly so.
+    """Return whether the risk comes down to its asymptote along scores d for ever, and certainly so.
 
     Along d every entry of a node is at least its slope far out times the distance, plus a number that it comes down to;
     it reaches that, or falls for ever as exponentials do. Slopes up to ``size`` count as 0.
@@ -236,7 +236,7 @@ def _least(node: Node, *x: Array) -> Array:
 
 
 def is_reached(program: Program) -> bool:
-    """Whether all functions reach their infimum, as hinges and squares do: bounded below, it has a minimiser.
+    """Return whether all functions reach their infimum, as hinges and squares do: bounded below, it has a minimiser.
 
     What a function is taken of need not reach its own where the function is flat above it.
     """

@@ -1,4 +1,4 @@
-r"""What a risk is written with, and the rules by which a formula as it is printed becomes the stable one.
+r"""Functions with which a risk is written, and the rules that make the stable form of a printed formula.
 
 The rules keep exponentials apart, :class:`Elementwise` of ``exp``: a pair sum of the exponential factorises,
 :math:`\sum_i a_i e^{f_k-f_i} = e^{f_k + \log\sum_i a_i e^{-f_i}}`, a power of eᵃ is :math:`e^{pa}`, the logarithm of a
@@ -355,7 +355,7 @@ def exponent(x: Node) -> Node | None:
 
 
 def is_nonnegative(x: Node) -> bool:
-    """Tell whether an expression is at least 0 by its form."""
+    """Return whether an expression is at least 0 by its form."""
     match x:
         case Elementwise() | PairSums():
             return x.function.least >= 0.0

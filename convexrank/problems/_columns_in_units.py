@@ -40,12 +40,12 @@ class PenaltyInUnits(Penalty):
 
     @property
     def strengths(self) -> Array:
-        """How much l1 each unit of a weight costs, shape (d,)."""
+        """Cost of l1 per unit of a weight, shape (d,)."""
         return self.l1 * self.units
 
     @property
     def curvatures(self) -> Array:
-        """What l2 is for each weight, shape (d,)."""
+        """Strength of l2 for each weight, shape (d,)."""
         return self.l2 * self.units**2
 
     def value(self, w: Array) -> float:
@@ -56,7 +56,7 @@ class PenaltyInUnits(Penalty):
         return super()._shrunk(v / self.units, threshold) * self.units
 
     def holds(self, v: Array, error: float) -> bool:
-        """Whether the conjugate is 0 at all slopes within the error of v."""
+        """Return whether the conjugate is 0 at all slopes within the error of v."""
         return not any(self._shrunk(v + side, self.l1).any() for side in (error, -error))
 
     def conjugate(self, v: Array, radius: float = math.inf) -> tuple[float, Array]:
@@ -92,7 +92,7 @@ class OverABall(PenaltyInUnits):
 
     @property
     def curvatures(self) -> Array:
-        """What l2 is for each weight, shape (d,)."""
+        """Strength of l2 for each weight, shape (d,)."""
         return self.l2 * np.where(self.strong, self.units, 0.0) ** 2
 
     def value(self, w: Array) -> float:

@@ -79,12 +79,12 @@ def long(longest: float, unit: float = 1.0) -> float:
 
 
 def columns_are_alike(problem: _HasUnits) -> bool:
-    """Whether one ball of w fits all columns."""
+    """Return whether one ball of w fits all columns."""
     return float(problem.units.max()) <= _ALIKE * float(problem.units.min())
 
 
 def is_weak(problem: _HasUnits) -> bool:
-    """Whether what a penalty proves is magnified rounding, for some of the columns at least."""
+    """Return whether what a penalty proves is magnified rounding, for some of the columns at least."""
     penalty, unit = problem.penalty, float(problem.units.min())
     weak = 0.0 < penalty.l1 * unit < _WEAK_L1 or 0.0 < penalty.l2 * unit * unit < _WEAK_L2
     return penalty.ball is None and weak

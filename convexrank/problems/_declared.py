@@ -107,7 +107,7 @@ class Declared(LinearScores):
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
-        """As for every problem, with what the expression adds."""
+        """Capabilities of every problem, with those that the expression adds."""
         names = super().capabilities
         if "Smoothable" in names and self._merges_rows:
             names |= {"Mergeable"}
@@ -270,7 +270,7 @@ class Declared(LinearScores):
     # --- far out, and at 0 ----------------------------------------------------------------------------------------
 
     @cached_property
-    def attained(self) -> bool:  # type: ignore[override]
+    def _attained(self) -> bool:  # type: ignore[override]
         """Whether a minimiser exists, by the form of the risk."""
         return recession.is_reached(self._form) and math.isfinite(self.risk_infimum)
 
@@ -284,7 +284,7 @@ class Declared(LinearScores):
         return recession.far_out(self.program, self._float_scores(w), self.l1 * float(np.abs(w).sum()))
 
     def is_separating(self, w: Array) -> bool:
-        """Whether the risk falls for ever along w."""
+        """Return whether the risk falls for ever along w."""
         return self._far_out(w)[1]
 
     def terminal_status(self, w: Array) -> Status | None:
@@ -293,7 +293,7 @@ class Declared(LinearScores):
             return super().terminal_status(w)
         return Status.UNBOUNDED if self._far_out(w)[0] < 0.0 else super().terminal_status(w)
 
-    def ordering(self) -> tuple[Any, Any] | None:
+    def _ordering(self) -> tuple[Any, Any] | None:
         """Return (A, B) with Aw + Bt ≥ 0 for some t exactly where the risk never rises along w."""
         found = never_rising(self.program)
         return None if found is None else (found[0] @ entries(self.X), found[1])
@@ -328,7 +328,7 @@ class Declared(LinearScores):
         """Return a smooth function below the risk at w, with its derivatives."""
         return self._smoothed_risks.at(self._float_scores(w), width)
 
-    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
+    def _reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
         """Return what the multipliers of the smooth function prove, by the conjugate of the risk itself."""
         from convexrank.modelling.smoothing.below import below
 
@@ -337,7 +337,7 @@ class Declared(LinearScores):
         return offset + float(slopes @ scores), slopes
 
     def ball_below(self, scores: Any, width: float) -> Any:
-        """Return :meth:`reference_below` in ball arithmetic."""
+        """Return :meth:`_reference_below` in ball arithmetic."""
         from convexrank.modelling.balls import as_objects
         from convexrank.modelling.smoothing.below import below_in_balls
         from convexrank.proof.balls import ZERO, Tangent
@@ -351,7 +351,7 @@ class Declared(LinearScores):
     @cached_property
     def _tall(self) -> LogSumExps | None:
         """The log-sum-exps of a dense X in memory with so many rows that some of them tell the curvature of all."""
-        logs = self.log_sum_exps if isinstance(self.X, np.ndarray) and self.sample_rows > 0 else None
+        logs = self.log_sum_exps if isinstance(self.X, np.ndarray) and self._sample_rows > 0 else None
         return logs if logs is not None and logs.is_moderate else None
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
@@ -371,7 +371,7 @@ class Declared(LinearScores):
         """
         if self._tall is None:
             return None
-        return self._tall.sampled_curvature(self.X, self.scores(w), self.sample_rows, self.l2)
+        return self._tall.sampled_curvature(self.X, self.scores(w), self._sample_rows, self.l2)
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a linear function below the risk at w; for very many rows with a bound on the risk's curvature."""
@@ -404,11 +404,11 @@ class Declared(LinearScores):
 
     @cached_property
     def _reference(self) -> Reference | LogSumExps:
-        """What certificates rest on: plain numpy, which shares no code with the steps that solvers run."""
+        """Base of certificates: plain numpy, which shares no code with the steps that solvers run."""
         logs = self.log_sum_exps
         return logs if logs is not None and logs.is_moderate else Reference(self.program)
 
-    def reference_value(self, scores: Array) -> float:
+    def _reference_value(self, scores: Array) -> float:
         """Return the risk by plain numpy, which shares no code with the steps that solvers run."""
         return self._reference.value(scores)
 

@@ -153,10 +153,10 @@ class Formulation(Declared):
 
     # --- rows out of memory ---------------------------------------------------------------------------------------
 
-    takes_chunks = True
+    _takes_chunks = True
 
     @property
-    def by_query(self) -> tuple[Array, Array]:
+    def _by_query(self) -> tuple[Array, Array]:
         """The rows that count, query by query, and where each query begins and the last ends."""
         return self._groups.by_query
 
@@ -174,7 +174,7 @@ class Formulation(Declared):
         return check_binary_labels(self.y, self.rows)
 
     @cached_property
-    def sample_rows(self) -> int:  # type: ignore[override]
+    def _sample_rows(self) -> int:  # type: ignore[override]
         """Number of rows of a sample that approximates the objective, for dense data with many rows; else 0.
 
         None is drawn where slopes are not bounded: far from the minimiser sums of powers bend otherwise than near it.
@@ -188,7 +188,7 @@ class Formulation(Declared):
     @property
     def _start_rows(self) -> int:
         """Rows of the sample that gives the start; in memory those that give the Hessian are drawn again."""
-        wanted = self.sample_rows
+        wanted = self._sample_rows
         return min(wanted, _START_ROWS * self.dimension) if self.log_sum_exps is not None else wanted
 
     def sample(self) -> Self | QuerySample | None:

@@ -97,7 +97,7 @@ class LinearScores(Problem):
         if not self._held.in_memory:
             self.X.agree(type(self).__name__, partial(arguments_of, self))
             keep(self, _over_processes=True)
-            check_chunks(self, self.X, self.takes_chunks, bool(self.l1 or self.l2))
+            check_chunks(self, self.X, self._takes_chunks, bool(self.l1 or self.l2))
         if not self._held.built and not self.takes_designs:
             raise TypeError(
                 f"X is {shown(self.X)}, but {type(self).__name__} works on a matrix; pass X.toarray()."
@@ -120,7 +120,7 @@ class LinearScores(Problem):
     takes_designs = True
 
     #: Whether X may be :class:`convexrank.data.Chunks`, rows out of memory.
-    takes_chunks = False
+    _takes_chunks = False
 
     @cached_property
     def stream(self) -> Stream | None:
@@ -154,10 +154,10 @@ class LinearScores(Problem):
         """Return the risk and one subgradient in the scores, in plain numpy from the definition."""
         raise self._unstated("reference_scores(scores)", "the risk and one subgradient, in plain numpy")
 
-    #: Whether a risk with kinks has smooth functions below it: the members ``smoothed`` and ``reference_below``.
+    #: Whether a risk with kinks has smooth functions below it: the members ``smoothed`` and ``_reference_below``.
     _has_smoothing = False
 
-    def reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
+    def _reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
         """Return a linear function below the risk: its value at the scores, and its slope, in plain numpy.
 
         Its multipliers are those of the risk smoothed by the width. By default the tangent, whatever the width.
@@ -165,13 +165,13 @@ class LinearScores(Problem):
         return self.reference_scores(scores)
 
     #: Whether the risk reaches its infimum on separable data (hinge-like losses do).
-    attained = False
+    _attained = False
 
     def is_separating(self, w: Array) -> bool:
-        """Whether the scores Xw rank every pair strictly as asked."""
+        """Return whether the scores Xw rank every pair strictly as asked."""
         return False
 
-    def ordering(self) -> tuple[Any, Any] | None:
+    def _ordering(self) -> tuple[Any, Any] | None:
         """Return (A, B) such that (w, t) ranks no pair wrongly exactly when Aw + Bt ≥ 0, t auxiliary thresholds.
 
         None if no such inequalities are known; then linear programming proves nothing.
@@ -308,13 +308,13 @@ class LinearScores(Problem):
             self.X,
             self.capabilities,
             pairwise_curvature=self.pairwise_curvature,
-            sample_rows=self.sample_rows,
+            sample_rows=self._sample_rows,
             states_curvature=self._states_curvature,
         )
 
     @property
     def default_reason(self) -> str:
-        """Why it is the default; nothing where a formulation has a default of its own."""
+        """Reason for the default solver; nothing where a formulation has a default of its own."""
         return self._choice.reason if self._choice.solver == self.default_solver else ""
 
     #: Whether there are second derivatives that are cheap enough for Newton's method.
@@ -324,7 +324,7 @@ class LinearScores(Problem):
     pairwise_curvature = False
 
     #: The rows of a sample that tells the shape of the objective; 0 where none is drawn.
-    sample_rows = 0
+    _sample_rows = 0
 
     def sample(self) -> Any:
         """Return the problem of a sample of the rows; None where it does not pay."""
@@ -580,7 +580,7 @@ class LinearScores(Problem):
 
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return the tangent at w, or what a smoothed risk proves there; rounding is for rows of these lengths."""
-        below = partial(self.reference_below, width=width) if width > 0.0 else self.reference_scores
+        below = partial(self._reference_below, width=width) if width > 0.0 else self.reference_scores
         return tangent(self.X, lengths, below, w)
 
     @cached_property
@@ -615,7 +615,7 @@ class LinearScores(Problem):
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; see :mod:`convexrank.core.certificates`."""
-        self.refuse_edited()
+        self._refuse_edited()
         w, problem = self.check_point(x, "x"), self if self._centred is None else self._centred
         given = None if witness is None else Witness.of(w, witness)
         if problem._in_units is not None:
@@ -650,7 +650,7 @@ class LinearScores(Problem):
         )
 
     def ball_below(self, scores: Any, width: float) -> Any:
-        """Return :meth:`reference_below` in ball arithmetic, by default the tangent."""
+        """Return :meth:`_reference_below` in ball arithmetic, by default the tangent."""
         return self.ball_tangent(scores)
 
     def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
@@ -680,11 +680,13 @@ class LinearScores(Problem):
         """Recognise separable data: without a penalty, a separating w shows that no minimiser exists."""
         if self._centred is not None:
             return self._centred.terminal_status(w)
-        return Status.SEPARABLE if self._unpenalised and not self.attained and self.is_separating(w) else None
+        return (
+            Status.SEPARABLE if self._unpenalised and not self._attained and self.is_separating(w) else None
+        )
 
     def may_lack_minimiser(self, w: Array) -> bool:
-        """Whether scores of a converged point differ so much that the minimiser may be at infinity."""
-        if not self._unpenalised or self.attained:
+        """Return whether scores of a converged point differ so much that the minimiser may be at infinity."""
+        if not self._unpenalised or self._attained:
             return False
         scores = self.scores(w)
         return float(scores.max() - scores.min()) > _SPREAD
@@ -694,7 +696,7 @@ class LinearScores(Problem):
         weak = self._unpenalised or not (
             self.penalty.bounded or math.isfinite(self.risk_infimum) or not self._held.built
         )
-        ordering = self.ordering() if weak and not self.attained else None
+        ordering = self._ordering() if weak and not self._attained else None
         if ordering is None:
             return None
         found = find_separation(*ordering)

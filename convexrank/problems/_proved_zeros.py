@@ -40,7 +40,7 @@ Array = np.ndarray
 
 
 class _Scored(LinearRisk, ByColumns, Protocol):
-    """What the rule uses of a problem, besides what certificates use."""
+    """Protocol of problems to which the rule applies, besides what certificates use."""
 
 
 def proved_zeros(problem: _Scored, w: Array, witness: Witness | None) -> Array:

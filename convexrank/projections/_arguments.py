@@ -74,7 +74,7 @@ def check_order(lower: Array, upper: Array, layout: Layout, n: int) -> None:
 def refuse_infeasible(
     bad: int, lower: Array, upper: Array, layout: Layout, interval: tuple[float, float]
 ) -> None:
-    """Say at which step bounds of entries and of increments contradict each other."""
+    """Raise at the step where bounds of entries and of increments contradict each other."""
     i, following = (bad, bad + 1) if layout.rows is None else (int(layout.rows[k]) for k in (bad, bad + 1))
     low, high = (float(steps[i if len(steps) > 1 else 0]) for steps in (lower, upper))
     raise ValueError(

@@ -40,7 +40,7 @@ def _select(path: str, on_host: Callable[..., Any], on_device: Callable[..., Any
 
 
 def _is_zero(tangent: Any) -> bool:
-    """Whether a tangent is absent: of None, of an integer, or known to vanish."""
+    """Return whether a tangent is absent: of None, of an integer, or known to vanish."""
     return tangent is None or isinstance(tangent, SymbolicZero) or tangent.dtype == float0
 
 
@@ -142,7 +142,7 @@ _increments_compiled = jax.jit(_increments, static_argnums=0)
 
 
 def _known(value: Any) -> bool:
-    """Whether a value can be looked at now."""
+    """Return whether a value can be looked at now."""
     return not isinstance(value, Tracer)
 
 
@@ -219,7 +219,7 @@ def isotonic(
     bounds: tuple[Any, Any],
     path: str = "auto",
 ) -> Any:
-    """See `convexrank.projections.isotonic`; ``path`` forces one implementation, for tests."""
+    """Compute `convexrank.projections.isotonic`; ``path`` forces one implementation, for tests."""
     z = _vector(z, None, "z")
     n = z.shape[0]
     operands = (_weights(weights, n, z.dtype), _order(order, n), _groups(groups, n))
@@ -230,7 +230,7 @@ def isotonic(
 
 
 def permutahedron(z: Any, y: Any, groups: Any, path: str = "auto") -> Any:
-    """See `convexrank.projections.permutahedron`."""
+    """Compute `convexrank.projections.permutahedron`."""
     z = _vector(z, None, "z")
     return _permutahedron_compiled(
         path, z, _vector(y, z.shape[0], "y", z.dtype), _groups(groups, z.shape[0])
@@ -240,7 +240,7 @@ def permutahedron(z: Any, y: Any, groups: Any, path: str = "auto") -> Any:
 def bounded_increments(
     z: Any, lower: Any, upper: Any, weights: Any, groups: Any, bounds: tuple[Any, Any], path: str = "auto"
 ) -> Any:
-    """See `convexrank.projections.bounded_increments`."""
+    """Compute `convexrank.projections.bounded_increments`."""
     z = _vector(z, None, "z")
     n = z.shape[0]
     _check_feasible(lower, upper, groups, bounds, n)

@@ -81,7 +81,7 @@ def _stable_order(codes: Array) -> Array:
 
 
 def _plain(values: Array) -> Array:
-    """As the loops were compiled for: float64, contiguous, aligned."""
+    """Convert to what the loops were compiled for: float64, contiguous, aligned."""
     values = np.ascontiguousarray(values, dtype=np.float64)
     return values if values.flags.aligned else values.copy()
 

@@ -153,7 +153,7 @@ class Walk:
 
     @cached_property
     def escape(self) -> Balls:
-        """Where dangling nodes send."""
+        """Destination of the rank of dangling nodes."""
         if not isinstance(self.dangling, str):
             return normalised(self.dangling)
         nowhere = [ZERO] * self.graph.n

@@ -93,7 +93,7 @@ def shift_for(K: Array) -> float:
 
 
 def _is_positive_definite(K: Array, shift: float) -> bool:
-    """Whether all pivots of Gaussian elimination of K + shift · I are certainly above 0. O(n³) balls."""
+    """Return whether all pivots of Gaussian elimination of K + shift · I are certainly above 0. O(n³) balls."""
     rows = [exact(row) for row in K]
     for place, row in enumerate(rows):
         row[place] = row[place] + shift
@@ -113,7 +113,7 @@ def _pivot_or_nothing(row: list[fmpq], place: int) -> bool:
 
 
 def _eliminated(rows: list[Any], accepts: Any) -> bool:
-    """Whether every pivot is accepted; rows of a symmetric matrix, which are changed."""
+    """Return whether every pivot is accepted; rows of a symmetric matrix, which are changed."""
     for place, row in enumerate(rows):
         if not accepts(row, place):
             return False

@@ -97,7 +97,7 @@ def prove_linear(problem: LinearProblem, w: Array, witness: Witness | None = Non
 
 
 def _has_distributions(problem: LinearProblem) -> bool:
-    """Whether there is a dual over distributions, whose points bound the optimum wherever the minimiser is."""
+    """Return whether there is a dual over distributions, whose points bound the optimum wherever the minimiser is."""
     return problem.conjugate is not None and problem.conjugate.rest is None
 
 

@@ -71,7 +71,7 @@ class ExactPenalty:
         return [positive(abs(entry) - threshold) for entry in v]
 
     def _saved(self, v: Balls) -> arb:
-        """How much lower the conjugate is because of the ball, or less; never below 0."""
+        """Decrease of the conjugate because of the ball, or less; never below 0."""
         ball, l2 = self.penalty.ball, arb(self.penalty.l2)
         shrunk = self._shrunk(v, arb(self.penalty.l1))
         squares = dot(shrunk, shrunk)
@@ -103,6 +103,6 @@ class ExactPenalty:
         return greatest(-s if one else abs(s) for s, one in zip(slope, signed, strict=True)) - self.penalty.l1
 
     def _signed(self, count: int) -> list[bool]:
-        """Which weights must be at least 0."""
+        """Mask of the weights that must be at least 0."""
         flags = self.penalty.nonnegative
         return [False] * count if flags is None else flags.tolist()

@@ -100,17 +100,17 @@ class Penalty:
         return float(size.max())
 
     def holds(self, v: Array, error: float) -> bool:
-        """Whether the conjugate is 0 without l2 or a ball, at all slopes within the error of v."""
+        """Return whether the conjugate is 0 without l2 or a ball, at all slopes within the error of v."""
         return self.steepness(v) + error <= self.l1
 
     @property
     def strengths(self) -> float | Array:
-        """What each unit of the size of a weight costs; one number where it is the same for all."""
+        """Cost per unit of the size of each weight; one number where it is the same for all."""
         return self.l1
 
     @property
     def curvatures(self) -> float | Array:
-        """What l2 is for each weight; one number where it is the same for all."""
+        """Strength of l2 for each weight; one number where it is the same for all."""
         return self.l2
 
     @property

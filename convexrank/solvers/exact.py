@@ -223,7 +223,7 @@ def _stopped(monitor: Monitor, best: _Answer | None, status: Status) -> Solution
 
 
 def _is_good(monitor: Monitor, best: _Answer | None) -> bool:
-    """Whether the best answer is as close as the caller asked for; without a certificate every answer is."""
+    """Return whether the best answer is as close as the caller asked for; without a certificate every answer is."""
     if best is None or "Certified" not in monitor.problem.capabilities:
         return best is not None
     return best[0] <= monitor.options.tol * scale_of(best[1].value)

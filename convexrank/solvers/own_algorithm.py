@@ -19,7 +19,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class OwnAlgorithm:
-    """What ``problem.solve(function)`` runs: one call of the function, then the certificate of the point it gives.
+    """Solver of ``problem.solve(function)``: one call of the function, then the certificate of its point.
 
     Parameters
     ----------

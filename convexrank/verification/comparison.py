@@ -74,7 +74,7 @@ class Comparison:
 
     @property
     def instance(self) -> str:
-        """Which instance it is, in words."""
+        """Name of the instance, in words."""
         return f"your {self.problem}" if self.seed is None else f"{self.problem} seed {self.seed}"
 
 
@@ -154,7 +154,7 @@ class Case:
 
 
 def _is_named(solver: Any) -> bool:
-    """Whether a solver is one of the package, and not a caller's own, or the answer of one."""
+    """Return whether a solver is one of the package, and not a caller's own, or the answer of one."""
     return solver is None or isinstance(solver, str) or hasattr(solver, "requires")
 
 
@@ -173,5 +173,5 @@ def _solve(problem: Any, solver: Any, name: str, device: Any) -> Solution:
 
 
 def disagree(a: float, b: float, tolerance: float = ORACLE) -> bool:
-    """Whether two values differ by more than the tolerance; NaN always does, equal infinities never."""
+    """Return whether two values differ by more than the tolerance; NaN always does, equal infinities never."""
     return not math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)

@@ -39,7 +39,7 @@ def with_definition(case: Case, found: Comparison) -> Comparison:
 
 
 def _lacking(problem: Any) -> str:
-    """Why there is no definition to compare; empty where there is one."""
+    """Return why there is no definition to compare; empty where there is one."""
     name, size = type(problem).__name__, problem.rows or problem.dimension
     if getattr(problem, "definition", None) is None:
         return f"{name} has no definition: {problem.without_definition}"
@@ -65,7 +65,7 @@ def _points(case: Case) -> Iterable[tuple[str, Array]]:
 
 
 def _declared(problem: Any, x: Array | None) -> dict[str, Any]:
-    """What is evaluated at x by name, or the names alone: objective and certificate, violation, or residual."""
+    """Return what is evaluated at x by name, or the names alone: objective and certificate, violation, or residual."""
     values: dict[str, Any] = {}
     if problem.has_objective:
         values["the objective"] = problem.objective
@@ -101,7 +101,7 @@ def _check(problem: Any, where: str, x: Array) -> Iterable[str]:
 
 
 def _check_weak_duality(case: Case) -> Iterable[str]:
-    """Hold a dual against the definition of its primal, from above at any points, and equal at the solutions."""
+    """Compare a dual with the definition of its primal, from above at any points, and equal at the solutions."""
     dual, primal = case.problem, case.problem.primal
     if _lacking(primal):
         return

@@ -16,7 +16,7 @@ _SHARES, _STRENGTH = (0.1, 0.8), 0.05
 
 
 def takes_designs(problem: Any) -> bool:
-    """Whether instances of a class have linear scores of a matrix X that may be a design."""
+    """Return whether instances of a class have linear scores of a matrix X that may be a design."""
     return getattr(problem, "takes_designs", False)
 
 

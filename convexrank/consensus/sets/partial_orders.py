@@ -123,7 +123,7 @@ class PartialOrders(RecommendationSets):
         return self.vertices(node) if few else None
 
     def _is_one_chain(self, node: int) -> bool:
-        """Whether a node orders all of its targets."""
+        """Return whether a node orders all of its targets."""
         return len(self.chains[node]) == 1 and len(self.chains[node][0]) == len(self.targets[node])
 
     def _find_vertices(self, node: int) -> Array:

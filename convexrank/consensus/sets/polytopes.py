@@ -293,7 +293,7 @@ def _rows(pair: Any, n: int, node: str) -> tuple[Array, Array]:
 
 
 def _refuse_empty(lower: Array, upper: Array, A: Array, b: Array, number: int, names: Any) -> None:
-    """Say that nothing satisfies the constraints of a node, and why where that is plain."""
+    """Raise that nothing satisfies the constraints of a node, and why where that is plain."""
     node = called(names, number)
     if (lower > upper).any():
         j = int(np.argmax(lower > upper))

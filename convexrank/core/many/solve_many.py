@@ -222,7 +222,7 @@ def _weighted_members(
 
 
 def _met(bounds: tuple[Array, ...], tol: float) -> Array:
-    """Which certificates meet the tolerance, of values and gaps."""
+    """Return which certificates meet the tolerance, of values and gaps."""
     return bounds[1] <= tol * np.maximum(1.0, np.abs(bounds[0]))
 
 

@@ -115,7 +115,7 @@ def _refuse_extreme(number: float, name: str) -> None:
 
 
 def is_integer(value: Any) -> bool:
-    """Tell whether a number is an integer by its type, alone or in an array without a dimension; no boolean is."""
+    """Return whether a number is an integer by its type, alone or in an array without a dimension; no boolean is."""
     if getattr(value, "ndim", None) == 0:  # numpy's or JAX's; to numpy a duration is an integer
         return np.asarray(value).dtype.kind in "iu"
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)

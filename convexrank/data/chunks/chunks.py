@@ -94,7 +94,7 @@ class Chunks(Design):
         self._look()
 
     def _look(self) -> None:
-        """Go through all pieces once, and keep what is needed of them."""
+        """Read all pieces once, and keep what is needed of them."""
         seen: list[Seen] = []
 
         def checked() -> Iterator[Seen]:
@@ -266,7 +266,7 @@ class Chunks(Design):
     # --- passes -------------------------------------------------------------------------------------------------------
 
     def pieces(self) -> Iterator[Piece]:
-        """Go through all pieces, reading ahead of those that are not in memory.
+        """Yield all pieces, reading ahead of those that are not in memory.
 
         Yields
         ------

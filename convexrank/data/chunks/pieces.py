@@ -22,7 +22,7 @@ _SMALL = 127
 
 
 class NoRowsError(ValueError):
-    """There are no rows at all."""
+    """Error of data without any rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ def _kind_of(X: Any) -> Any:
 
 
 def _bad_row(raw: Raw) -> str:
-    """Say which row has NaN or infinity, where one has."""
+    """Name the row that has NaN or infinity, where one has."""
     matrix = raw.X
     if sparse.issparse(matrix):
         matrix = sparse.csr_array(matrix)

@@ -24,7 +24,7 @@ class _Raised:
 
 
 def one_by_one(start: Callable[[], Iterator[T]]) -> Iterator[T]:
-    """Go through an iterator here, for items that are there already: to hand them over would cost more than it gains.
+    """Yield the items of an iterator in this thread: items that are there already cost more to hand over.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def one_by_one(start: Callable[[], Iterator[T]]) -> Iterator[T]:
 
 
 def read_ahead(start: Callable[[], Iterator[T]]) -> Iterator[T]:
-    """Go through an iterator in a thread of its own, one item ahead.
+    """Yield the items of an iterator that a thread of its own reads, one item ahead.
 
     What the iterator raises is raised here. When the caller stops, by Ctrl-C or otherwise, the thread ends at its next
     item.

@@ -1,4 +1,4 @@
-"""Where pieces come from: arrays and memory maps, files of numpy, iterables."""
+"""Sources of pieces: arrays and memory maps, files of numpy, iterables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Source(Protocol):
     """A source of pieces, which can be read several times."""
 
     def pieces(self, labels: bool) -> Iterator[Raw]:
-        """Go through the pieces, with labels and queries where asked for."""
+        """Yield the pieces, with labels and queries where asked for."""
         ...
 
     def state(self) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ _UNPACKING = (OSError, EOFError, zlib.error)
 
 
 def is_packed(path: Any) -> bool:
-    """Whether a file starts as gzip's do."""
+    """Return whether a file starts as gzip's do."""
     with open(path, "rb") as file:
         return file.read(2) == _GZIP
 
@@ -41,7 +41,7 @@ def read_bytes(path: Any) -> bytes:
 
 
 def text_lines(path: Any) -> Iterator[tuple[int, str]]:
-    """Go through the lines of a file in UTF-8, plain or compressed by gzip, one at a time.
+    """Yield the lines of a file in UTF-8, plain or compressed by gzip.
 
     Yields
     ------

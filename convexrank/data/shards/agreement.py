@@ -1,4 +1,4 @@
-"""What ranks have to agree on before they compute: versions, columns, types, labels, arguments."""
+"""Agreement of ranks before they compute: versions, columns, types, labels, arguments."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """What a process has: pieces, or no rows; then the number of columns may be known all the same."""
+    """Rows of a process: pieces, or none; the number of columns may be known all the same."""
 
     chunks: Chunks | None
     columns: int | None

@@ -216,7 +216,7 @@ class Shards(Chunks):
     # --- passes -----------------------------------------------------------------------------------------------------
 
     def pieces(self) -> Iterator[Piece]:
-        """Go through the pieces of this rank, reading ahead.
+        """Yield the pieces of this rank, reading ahead.
 
         Yields
         ------

@@ -57,7 +57,7 @@ class _State:
         return cls(spoken, step, size, bool(waits), beats, end)
 
     def is_at(self, step: int) -> bool:
-        """Whether the rank has come to a step, or is beyond it."""
+        """Return whether the rank has come to a step, or is beyond it."""
         return (self.step, self.waits) >= (step, True)
 
 
@@ -99,19 +99,19 @@ class Watch:
         atexit.register(self.leave)
 
     def arrive(self, step: int, size: int) -> None:
-        """Say that this rank waits at a step, of so many numbers, for the others."""
+        """Record that this rank waits at a step, of so many numbers, for the others."""
         self._state = replace(self._state, step=step, size=size, waits=True)
 
     def depart(self) -> None:
-        """Say that it goes on."""
+        """Record that this rank goes on."""
         self._state = replace(self._state, waits=False)
 
     def beat(self) -> None:
-        """Say that it has got further."""
+        """Record progress of this rank."""
         self._state = replace(self._state, beats=self._state.beats + 1)
 
     def finish(self, reason: str) -> None:
-        """Say why it ends."""
+        """Record the reason for the end of this rank."""
         self.broken = reason
         self._say_end(reason)
 
@@ -215,7 +215,7 @@ class Watch:
         self._thread.join(2.0)
 
     def leave(self) -> None:
-        """Say good-bye when the program ends, and do not let JAX wait for ranks that do not come."""
+        """Record the end of the program, and keep JAX from waiting for ranks that do not come."""
         error = getattr(sys, "last_value", None)  # what nobody has caught
         if not self.broken:
             why = f" with {type(error).__name__}: {error}" if error is not None else ""
@@ -230,7 +230,7 @@ class Watch:
         _end_without_jax(self.timeout)
 
     def _are_there(self, waited: float) -> bool:
-        """Whether another rank has still to read why this one ends, or has read it and is about to end."""
+        """Return whether another rank has still to read why this one ends, or has read it and is about to end."""
         now, patience = time.monotonic(), max(_MISSED * self.interval, _SECONDS)
         others = [heard for rank, heard in list(self._heard.items()) if rank != self.index]
         return any(

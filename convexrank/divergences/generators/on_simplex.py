@@ -148,7 +148,7 @@ class Restricted:
         return weights * (value + slope * (x - point) + between)
 
     def contains(self, w: Array) -> bool:
-        """Tell whether w is a distribution, up to rounding."""
+        """Return whether w is a distribution, up to rounding."""
         return bool(w.min() >= -_NEGATIVE and abs(float(w.sum()) - 1.0) <= _SUM)
 
     def phi(self, w: Array) -> float:

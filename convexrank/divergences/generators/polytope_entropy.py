@@ -153,7 +153,7 @@ class PolytopeEntropy:
         return basis @ u, weights
 
     def contains(self, w: Array) -> bool:
-        """Tell whether w is in the polytope, up to 1e-7."""
+        """Return whether w is in the polytope, up to 1e-7."""
         return self._mixture(w) is not None
 
     def project_feasible(self, w: Array) -> Array:

@@ -178,7 +178,7 @@ class _State:
     corrected: bool
 
     def move(self, i: int) -> float:
-        """How much the multiplier of row i has to change for the row to hold, the others fixed."""
+        """Return the change of the multiplier of row i with which the row holds, the others fixed."""
         span = slice(self.rows.indptr[i], self.rows.indptr[i + 1])
         columns, values = self.rows.indices[span], self.rows.data[span]
         excess = self._excess(columns, values, float(self.right[i]))

@@ -142,7 +142,7 @@ def start(divergence: Divergence | str, y: Any) -> tuple[Divergence, Array, Arra
 
 
 def _is_whole_space(divergence: Divergence) -> bool:
-    """Whether every hyperplane meets the domain: it is all of the space."""
+    """Return whether every hyperplane meets the domain: it is all of the space."""
     domain = divergence.domain
     return divergence.total is None and domain.lower == -math.inf and domain.upper == math.inf
 

@@ -102,7 +102,7 @@ def place_weighted(
 
 @compiled(FLAG, LONG, IDS, INT, INT)
 def is_sorted(offsets: Array, sources: Array, first: int, last: int) -> bool:
-    """Whether the sources of every row in the range are in order."""
+    """Return whether the sources of every row in the range are in order."""
     for i in range(first, last):
         for k in range(offsets[i] + 1, offsets[i + 1]):
             if sources[k] < sources[k - 1]:

@@ -53,7 +53,7 @@ _HINT = (
 
 @dataclass(frozen=True)
 class _Form:
-    """How the lines of a file are read."""
+    """Format of the lines of a file."""
 
     path: str | Path
     delimiter: str | None

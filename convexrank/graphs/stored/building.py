@@ -28,7 +28,7 @@ _MOST_FILES = 500
 
 @dataclass(frozen=True)
 class _Look:
-    """What the first pass found."""
+    """Findings of the first pass."""
 
     counts: Array  # of the edges into node i, at i + 1
     weighted: bool

@@ -225,7 +225,7 @@ class Ranges:
         self._lock = Lock()
 
     def covers(self, first: int, last: int) -> bool:
-        """Whether all rows from ``first`` up to ``last`` are in the set."""
+        """Return whether all rows from ``first`` up to ``last`` are in the set."""
         return any(low <= first and last <= high for low, high in self._held)
 
     def add(self, first: int, last: int) -> None:

@@ -57,7 +57,7 @@ class Disjoint:
 
     @property
     def size(self) -> int:
-        """How many disjoint tuples there are."""
+        """Number of disjoint tuples."""
         return min(sample.shape[1] for sample in self.samples) // self.taken
 
     def minus(self, other: Disjoint) -> Disjoint:
@@ -72,7 +72,7 @@ class Disjoint:
 
     @cached_property
     def counts(self) -> Array:
-        """How many losses are above 0, and below, in each system, shape (N, 2); fractions are decided by a coin."""
+        """Numbers of losses above 0, and below, in each system, shape (N, 2); fractions are decided by a coin."""
         # in an order that is not the caller's
         samples = [sample[:, _order(sample)] for sample in self.samples]
         rng = generator(np.concatenate([sample.ravel() for sample in samples]))

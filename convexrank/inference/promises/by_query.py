@@ -1,4 +1,4 @@
-"""How long lists have to be, or may be, by query: conformal risk control."""
+"""Lengths of lists that keep a promise by query: conformal risk control."""
 
 from __future__ import annotations
 

@@ -55,11 +55,11 @@ class Promise(Protocol):
         ...
 
     def refusal(self, rows: HeldOut, delta: float) -> str:
-        """Say why there is none, and how many rows would be needed."""
+        """Return the reason why there is no promise, and how many rows would be needed."""
         ...
 
     def sentence(self, threshold: float) -> str:
-        """Say what is promised."""
+        """Return the promise in words."""
         ...
 
 
@@ -121,7 +121,7 @@ class MaxFPR:
         return _too_few(m, self.counted, "max_fpr", self.limit, self.needed(delta), delta, possible)
 
     def sentence(self, threshold: float) -> str:
-        """Say what is promised."""
+        """Return the promise in words."""
         return f"at most {percent(self.limit)} of the negatives score above {threshold:g}"
 
 
@@ -158,7 +158,7 @@ class MinRecall:
         return _too_few(m, self.counted, "min_recall", self.limit, self.needed(delta), delta, possible)
 
     def sentence(self, threshold: float) -> str:
-        """Say what is promised."""
+        """Return the promise in words."""
         return f"at least {percent(self.limit)} of the positives score above {threshold:g}"
 
 
@@ -235,5 +235,5 @@ class MinPrecision:
         )
 
     def sentence(self, threshold: float) -> str:
-        """Say what is promised."""
+        """Return the promise in words."""
         return f"at least {percent(self.limit)} of the rows that score above {threshold:g} are positive"

@@ -1,4 +1,4 @@
-"""How many of the first rows of a new list are positive at the least."""
+"""Least number of positives among the first rows of a new list."""
 
 from __future__ import annotations
 

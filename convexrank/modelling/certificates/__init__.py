@@ -1,1 +1,1 @@
-"""What certificates rest on: values and lower bounds by plain numpy, and the sizes of terms for rounding."""
+"""Base of certificates: values and lower bounds by plain numpy, and the sizes of terms for rounding."""

@@ -76,7 +76,7 @@ class _Crossed:
 
 
 def blocks(node: PairSums) -> Iterator[_Listed | _Crossed]:
-    """Go through all pairs of an atom, so many at a time.
+    """Yield all pairs of an atom, so many at a time.
 
     Yields
     ------

@@ -1,4 +1,4 @@
-r"""How large the numbers are that a risk and its slopes are computed from: what their rounding is relative to.
+r"""Sizes of the numbers from which a risk and its slopes are computed, to which their rounding is relative.
 
 An error e in an entry of a node changes the risk by its adjoint times e. Adjoints are added up by their sizes here, so
 that terms that cancel count: :math:`(f + 10^8)^2 - 10^{16}` is as uncertain as its terms.
@@ -109,7 +109,7 @@ def summed(x: Any) -> float:
 
 
 def _uses(program: Program) -> list[float]:
-    """How often each node's entries count: in itself, and in the sums that they are in up to the next function."""
+    """Count the uses of each node's entries: in itself, and in the sums up to the next function."""
     found = [1.0] * len(program.nodes)
     for k in range(len(program.nodes) - 1, -1, -1):
         node = program.nodes[k]
@@ -120,7 +120,7 @@ def _uses(program: Program) -> list[float]:
 
 
 def _largest_entries(program: Program) -> list[Array]:
-    """How large entries of affine functions are, a·|scores| + b: a and b of each node; 0 of other nodes."""
+    """Return bounds a·|scores| + b of the entries of affine functions: a and b of each node; 0 of other nodes."""
     found: list[Array] = []
     for node, args in zip(program.nodes, program.args, strict=True):
         x = [found[a] for a in args]

@@ -34,7 +34,7 @@ Array = np.ndarray
 
 
 def has_columns(program: Program) -> bool:
-    """Whether second derivatives are a diagonal and a few columns."""
+    """Return whether second derivatives are a diagonal and a few columns."""
     return program.bends and not program.has_pairs and not program.has_levels
 
 
@@ -123,7 +123,7 @@ def _steepness(program: Program, node: Node, args: list[int]) -> float:
 
 
 class _Fixed:
-    """What is the same at all scores: Jacobians of affine nodes, and the curvature of squares that are added up."""
+    """Parts that are the same at all scores: Jacobians of affine nodes, and the curvature of added squares."""
 
     def __init__(self, program: Program) -> None:
         self.columns, self.jacobians = Columns(program), dict[int, Any]()

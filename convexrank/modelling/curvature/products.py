@@ -59,7 +59,7 @@ def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]
 
 
 def has_pair_hessian(program: Program) -> bool:
-    """Whether nothing bends but sums over pairs of rows, and nothing curved depends on these."""
+    """Return whether nothing bends but sums over pairs of rows, and nothing curved depends on these."""
     curved = [k for k, node in enumerate(program.nodes) if not isinstance(node, Scores | Affine | Dot)]
     return all(
         k in program.constant_adjoints and all(a in program.own_factors for a in program.args[k])

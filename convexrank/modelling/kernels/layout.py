@@ -1,4 +1,4 @@
-"""Which rows are partners: with grades, sorted by query and grade, the partners of a row are consecutive."""
+"""Partners of rows: with grades, sorted by query and grade, the partners of a row are consecutive."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Layout:
         return found
 
     def blocks(self, size: int) -> Iterator[tuple[slice, slice, Array | None]]:
-        """Go through blocks of lower rows of one query, with all of their partners; at most so many pairs at once.
+        """Yield blocks of lower rows of one query, with all of their partners; at most so many pairs at once.
 
         Yields
         ------

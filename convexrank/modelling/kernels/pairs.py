@@ -62,7 +62,7 @@ def pair_kernel(node: PairSums) -> Callable[[Array, Array], PairKernel]:
 
 
 def is_running(node: PairSums) -> bool:
-    """Tell whether sums over pairs are running sums, of the exponential between grades."""
+    """Return whether sums over pairs are running sums, of the exponential between grades."""
     return node.function is functions.exp and node.grades is not None
 
 

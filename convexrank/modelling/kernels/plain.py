@@ -103,7 +103,7 @@ def products(factors: Array, most: int) -> Array:
 
 
 def has_plain_sums(node: PairSums) -> bool:
-    """Whether sums over pairs take no function of each pair."""
+    """Return whether sums over pairs take no function of each pair."""
     coefficients = node.function.coefficients
     if coefficients is not None:
         return len(coefficients) <= 3

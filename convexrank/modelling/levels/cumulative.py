@@ -34,7 +34,7 @@ class CumulativeLogSumExp(Node):
 
     @property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """What is added up."""
+        """Expression that is added up."""
         return (self.x,)
 
     @property
@@ -67,7 +67,7 @@ class CumulativeLogSumExp(Node):
 
     @cached_property
     def firsts(self) -> Array:
-        """Which levels are the lowest of their query."""
+        """Mask of the levels that are the lowest of their query."""
         return np.isin(self.runs[1][:-1], self.axis.starts[:-1])
 
     @cached_property
@@ -77,7 +77,7 @@ class CumulativeLogSumExp(Node):
 
     @property
     def count(self) -> int:
-        """How many levels there are."""
+        """Number of levels."""
         return len(self.firsts)
 
     def highest(self, x: Array) -> Array:

@@ -43,7 +43,7 @@ class Threshold(Node):
 
     @property
     def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """What is compared with t."""
+        """Expression that is compared with t."""
         return (self.x,)
 
     @cached_property
@@ -59,12 +59,12 @@ class Threshold(Node):
 
     @cached_property
     def widest(self) -> Array:
-        """How far t is below the largest entry, at most, if that is of the lightest row."""
+        """Largest distance of t below the largest entry, if that is of the lightest row."""
         return np.array([self._inverse(self.target / share) for share in -self.over.highest(-self.shares)])
 
     @cached_property
     def least(self) -> float:
-        """How far t is below the largest entry, at least: as where all entries are equal."""
+        """Least distance of t below the largest entry: as where all entries are equal."""
         return self._inverse(self.target)
 
     def _inverse(self, value: float) -> float:

@@ -1,4 +1,4 @@
-"""What is known of a declared risk that is a weighted sum of log-sum-exps, beyond its convexity."""
+"""Bounds and kernels of a declared risk that is a weighted sum of log-sum-exps."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class LogSumExps:
 
     @cached_property
     def one_pass(self) -> OnePass | None:
-        """What evaluates many rows of a dense X in one read; None where a row is in two terms, or there are others."""
+        """Evaluator of many rows of a dense X in one read; None where a row is in two terms, or there are others."""
         return OnePass(self.terms, self.rows) if len(self.terms) == 2 and self.apart else None
 
     def sampled_curvature(self, X: Array, scores: Array, wanted: int, l2: float) -> SampledCurvature:
@@ -195,7 +195,7 @@ def _divergence(shares: Array, term: LogSumExpTerm) -> float:
 
 
 def _fall(steepness: float, lengths: Array) -> float:
-    """How fast the logarithm of a log-sum-exp's curvature may fall with the distance: scores differ by so much."""
+    """Return how fast the logarithm of a log-sum-exp's curvature may fall with the distance of scores."""
     return 2.0 * steepness * float(lengths.max())
 
 

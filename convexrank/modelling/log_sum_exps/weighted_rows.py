@@ -56,11 +56,11 @@ class WeightedTerm:
 
     @property
     def rate(self) -> float:
-        """What slopes are multiplied by."""
+        """Factor of the slopes."""
         return self.power * self.factor
 
     def is_of(self, other: LogSumExpTerm, weights: Array | None) -> bool:
-        """Whether it is, with weights of the rows, a term of a problem that has these weights."""
+        """Return whether it is, with weights of the rows, a term of a problem that has these weights."""
         used = slice(None) if weights is None else weights[self.rows] > 0.0
         logs = self.logs[used] if isinstance(self.logs, np.ndarray) else self.logs
         if weights is not None:
@@ -252,7 +252,7 @@ def _terms(
 
 
 def _are_moderate(weights: Array) -> bool:
-    """Whether weights of rows are numbers of at least 0 whose logarithms, beside all others', are small."""
+    """Return whether weights of rows are numbers of at least 0 whose logarithms, beside all others', are small."""
     if weights.dtype.kind not in "biuf":
         return False
     least, most = float(weights.min(initial=0.0)), float(weights.max(initial=0.0))

@@ -31,7 +31,7 @@ def shared_at_zero(program: Program) -> tuple[Array, Array] | None:
 
 
 def _is_row_by_row(x: Node) -> bool:
-    """Whether equal entries depend on their own rows alike, and on other rows all in the same way.
+    """Return whether equal entries depend on their own rows alike, and on other rows all in the same way.
 
     Of a function that may fall, equal values need not have equal slopes: the constants of all rows are one number then.
     """
@@ -57,7 +57,7 @@ def _is_row_by_row(x: Node) -> bool:
 
 
 def _only_part(x: Node) -> Node | None:
-    """What an expression is a multiple of, up to constants."""
+    """Return the part of which an expression is a multiple, up to constants."""
     terms = affine(x).terms
     return terms[0][1] if len(terms) == 1 and np.ndim(terms[0][0]) == 0 else None
 

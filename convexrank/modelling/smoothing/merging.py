@@ -74,7 +74,7 @@ def numbered(x: Array) -> tuple[Array, int]:
 
 
 def _by_weights_alone(program: Program) -> bool:
-    """Whether rows differ in their scores and weights only."""
+    """Return whether rows differ in their scores and weights only."""
     for node in program.nodes:
         if isinstance(node, Affine):
             if any(np.ndim(c) for c in (node.constant, *(c for c, _ in node.terms))):
@@ -88,7 +88,7 @@ def _by_weights_alone(program: Program) -> bool:
 
 
 class _Sides:
-    """On which side of each kink every row is, and which rows are near one."""
+    """Side of each kink on which every row is, and which rows are near one."""
 
     def __init__(self, program: Program, scores: Array, share: float) -> None:
         self.program, self.share = program, share

@@ -52,7 +52,7 @@ def can_be_smooth(program: Program) -> bool:
 
 
 def is_cheap(program: Program) -> bool:
-    """Whether second derivatives of smooth programs are not too many products of the whole expression."""
+    """Return whether second derivatives of smooth programs are not too many products of the whole expression."""
     pairs = [node for node in program.nodes if isinstance(node, PairSums)]
     sorted_ones = [node.function.coefficients or node.function.window for node in pairs]
     one_by_one = sum(node.pair_count for node, found in zip(pairs, sorted_ones, strict=True) if not found)
@@ -242,7 +242,7 @@ class SmoothRisk:
 
     @property
     def offset(self) -> float:
-        """What the multipliers prove at scores of 0: −G(v)."""
+        """Lower bound −G(v) by the multipliers at scores of 0."""
         paid = self.value - float(self.gradient @ self.scores)
         for k, (width, _) in self.smoothing.widths(self.width).items():
             paid -= width * float(np.add.reduce(self.state[2][k] * self._moved_values(k)))
@@ -258,7 +258,7 @@ class SmoothRisk:
         return gradient_moved(self.program, self.state, np.zeros(len(self.scores)), own)
 
     def _moved_values(self, k: int) -> Array:
-        """How the values of an atom move with its own width."""
+        """Return how the values of an atom move with its own width."""
         node, memory = self.program.nodes[k], self.state[1][k]
         match node:
             case Highest():
@@ -269,7 +269,7 @@ class SmoothRisk:
                 return self._moved(k)[0]
 
     def _moved_pulls(self, k: int) -> list[Array]:
-        """How the adjoints of an atom's arguments move with its own width, its own adjoint held."""
+        """Return how the adjoints of an atom's arguments move with its own width, its own adjoint held."""
         node, memory, u = self.program.nodes[k], self.state[1][k], self.state[2][k]
         match node:
             case Highest():

@@ -42,7 +42,7 @@ class Bipartite(Formulation):
         return Groups(self.y, self._queries, self.sample_weight, self._positives)
 
     def _data_notes(self) -> list[str]:
-        """How many of each class, and whether rows have weights."""
+        """Return the numbers of both classes, and whether rows have weights."""
         made = "y" in self.__dict__ and isinstance(self.y, np.ndarray)
         counts = [f"{len(self.positives)} positive / {len(self.negatives)} negative"] if made else []
         return [*counts, *super()._data_notes()]
@@ -65,19 +65,19 @@ class Bipartite(Formulation):
         return np.ones(len(rows)) if self.sample_weight is None else self.sample_weight[rows]
 
     @cached_property
-    def positive_weights(self) -> Array:
+    def _positive_weights(self) -> Array:
         """Weights of the positives, ones by default."""
         return self._weights_of(self.positives)
 
     @cached_property
-    def negative_weights(self) -> Array:
+    def _negative_weights(self) -> Array:
         """Weights of the negatives, ones by default."""
         return self._weights_of(self.negatives)
 
     @cached_property
-    def positive_shares(self) -> Array:
+    def _positive_shares(self) -> Array:
         """Shares of the positives of their total weight: 1/I each by default."""
-        return self.positive_weights / self.positive_weights.sum()
+        return self._positive_weights / self._positive_weights.sum()
 
     def margin(self, w: Array) -> float:
         """Return the lowest positive score less the highest negative score, the least of all queries."""
@@ -104,7 +104,7 @@ class Bipartite(Formulation):
 
     @cached_property
     def _fall(self) -> float:
-        """How fast the risk falls per unit of margin along a separating direction."""
+        """Return the fall of the risk per unit of margin along a separating direction."""
         in_memory = self.stream is None
         return -recession(self._form, self._positives[slice(None) if in_memory else self._two_rows()] * 1.0)
 

@@ -53,7 +53,7 @@ def trivial_remark(problem: Bipartite, x: Array) -> str:
 
 
 def _gains_nothing(problem: Bipartite, x: Array) -> bool:
-    """Whether the objective is no lower than at 0."""
+    """Return whether the objective is no lower than at 0."""
     if not np.isfinite(x).all():
         return False
     at_zero = problem.objective(np.zeros(problem.dimension))
@@ -79,10 +79,10 @@ def limit_problem(problem: Bipartite) -> PNormPush:
     mean, negatives = _mean_and_negatives(problem)
     labels = np.r_[True, np.zeros(len(negatives), dtype=bool)]
     return PNormPush(
-        np.vstack([mean, negatives]), labels, 1.0, sample_weight=np.r_[1.0, problem.negative_weights]
+        np.vstack([mean, negatives]), labels, 1.0, sample_weight=np.r_[1.0, problem._negative_weights]
     )
 
 
 def _mean_and_negatives(problem: Bipartite) -> tuple[Array, Array]:
     rows, count = dense(problem.X[np.r_[problem.positives, problem.negatives]]), len(problem.positives)
-    return problem.positive_shares @ rows[:count], rows[count:]
+    return problem._positive_shares @ rows[:count], rows[count:]

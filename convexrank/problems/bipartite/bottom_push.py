@@ -60,8 +60,8 @@ class BottomPush(Bipartite):
 
     def paper_value(self, w: Any) -> float:
         r"""Return the paper's :math:`R^{Bottom}_{p,\exp} = \sum_i(\sum_k e^{-(f_i-f_k)})^p` (section 7)."""
-        risk = self.reference_value(self.scores(self.check_point(w)))
-        counts = self.p * np.log(self.negative_weights.sum()) + np.log(self.positive_weights.sum())
+        risk = self._reference_value(self.scores(self.check_point(w)))
+        counts = self.p * np.log(self._negative_weights.sum()) + np.log(self._positive_weights.sum())
         with np.errstate(over="ignore"):
             return float(np.exp(self.p * risk + counts))
 

@@ -53,8 +53,8 @@ class IRPush(Bipartite):
 
     def paper_value(self, w: Any) -> float:
         r"""Return the paper's :math:`R_{g_{IR},\exp} = \sum_i \ln(1+\sum_k e^{-(f_i-f_k)})`, equation (2)."""
-        risk = self.reference_value(self.scores(self.check_point(w)))
-        return float(risk * self.positive_weights.sum())
+        risk = self._reference_value(self.scores(self.check_point(w)))
+        return float(risk * self._positive_weights.sum())
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""

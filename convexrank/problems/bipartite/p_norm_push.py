@@ -85,8 +85,8 @@ class PNormPush(Bipartite):
 
     def log_paper_value(self, w: Any) -> float:
         r"""Return :math:`\log R_{p,\exp}`, which never overflows; row weights count as repeated rows."""
-        risk = self.reference_value(self.scores(self.check_point(w)))
-        counts = self.p * np.log(self.positive_weights.sum()) + np.log(self.negative_weights.sum())
+        risk = self._reference_value(self.scores(self.check_point(w)))
+        counts = self.p * np.log(self._positive_weights.sum()) + np.log(self._negative_weights.sum())
         return float(self.p * risk + counts)
 
     def paper_value(self, w: Any) -> float:

@@ -88,7 +88,7 @@ class PartialAUC(Bipartite):
         return mean_of_highest(pair_means(self.loss, f.positive, f.negative, lowest), share=self.max_fpr)
 
     def remark(self, x: Array) -> str:
-        """Say so where the minimum is w = 0."""
+        """Return a remark where the minimum is w = 0."""
         return remark_on_few(self, x)
 
     def definition(self, scores: Array) -> float:

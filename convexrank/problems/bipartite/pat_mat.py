@@ -100,7 +100,7 @@ class PatMat(Bipartite):
         return made.up(self._float_scores(self.check_point(w)))[0][-1]
 
     def remark(self, x: Array) -> str:
-        """Say so where the minimum is w = 0."""
+        """Return a remark where the minimum is w = 0."""
         return remark_on_few(self, x)
 
     def definition(self, scores: Array) -> float:

@@ -102,7 +102,7 @@ class Push(Bipartite):
         """Return a remark if the sums of a steep price exceed the precision of floats."""
         if not isinstance(self.price, prices.ExpPrice) or not self.objective(x) > _TOO_STEEP:
             return ""
-        total = float(self.positive_weights.sum())
+        total = float(self._positive_weights.sum())
         return (
             f"the price exp({self.price.scale:g} r) of a sum over {total:g} positives is too steep for floating point "
             f"numbers; pass prices.ExpPrice(1/I) = prices.ExpPrice({1.0 / total:.3g}), or row weights of 1/I"

@@ -75,8 +75,8 @@ class RankDiscount(Bipartite):
 
     def paper_value(self, w: Any) -> float:
         r"""Return the paper's sum over positives, :math:`\sum_i g(\sum_j \ell(f_i - f_j))`."""
-        risk = self.reference_value(self.scores(self.check_point(w)))
-        return float(risk * self.positive_weights.sum())
+        risk = self._reference_value(self.scores(self.check_point(w)))
+        return float(risk * self._positive_weights.sum())
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""

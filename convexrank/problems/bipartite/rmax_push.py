@@ -63,7 +63,7 @@ class RmaxPush(Bipartite):
         return mean(apply(self.loss.phi, maximum(f.negative) - f.positive))
 
     def remark(self, x: Array) -> str:
-        """Say so where the minimum is w = 0."""
+        """Return a remark where the minimum is w = 0."""
         return trivial_remark(self, x)
 
     def at_limit(self) -> PNormPush:

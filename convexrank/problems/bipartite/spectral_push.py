@@ -77,7 +77,7 @@ class SpectralPush(Bipartite):
         return mean(apply(self.loss.phi, spectral_sum(f.negative, self.spectrum) - f.positive))
 
     def remark(self, x: Array) -> str:
-        """Say so where the minimum is w = 0."""
+        """Return a remark where the minimum is w = 0."""
         return remark_on_few(self, x)
 
     def definition(self, scores: Array) -> float:

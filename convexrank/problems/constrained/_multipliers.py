@@ -29,7 +29,7 @@ _RANK = 1e-11
 
 @dataclass(frozen=True, eq=False)
 class Infeasibility:
-    """What multipliers of the rows prove about the left side of a constraint.
+    """Statement of multipliers of the rows about the left side of a constraint.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def least_left_side(rows: Array, caps: Array) -> tuple[Array, Array]:
 
 
 def balanced(rows: Array, caps: Array, multipliers: Array, limit: Fraction) -> bool:
-    """Whether multipliers near these, with more room, balance exactly and add up to more than the limit."""
+    """Return whether multipliers near these, with more room, balance exactly and add up to more than the limit."""
     unit = _units(rows)
     scaled = rows * unit
     # the most even multipliers: t times their limits from either end

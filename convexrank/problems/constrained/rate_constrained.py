@@ -157,7 +157,7 @@ class RateConstrained(HingeConstrained):
 
     @cached_property
     def _system(self) -> tuple[Array, Array, Array]:
-        """Which rows count in the constraint, their signed features, and their weights in it."""
+        """Rows that count in the constraint, their signed features, and their weights in it."""
         above, below, _ = self.limit
         caps = np.where(self.y, float(above), float(below)) * self._weights
         kept = np.flatnonzero(caps > 0.0)
@@ -183,7 +183,7 @@ class RateConstrained(HingeConstrained):
         return Infeasibility(multipliers, least, least > 1.0 and balanced(rows, caps, found, limit))
 
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
-        """Say, after a solve that failed, that multipliers of the rows exclude every point."""
+        """Return INFEASIBLE, a point and a reason where multipliers of the rows exclude every point; else None."""
         if self.min_precision is None or self._interior is not None:
             return None
         found = self.infeasibility()

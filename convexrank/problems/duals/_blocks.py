@@ -145,7 +145,7 @@ class Conjugate:
 
     @cached_property
     def ends(self) -> Array:
-        """Where the blocks begin and end in v."""
+        """Ends of the blocks in v."""
         return np.cumsum([0, *(block.size for block in self.blocks)])
 
     @cached_property

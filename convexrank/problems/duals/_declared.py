@@ -56,7 +56,7 @@ class DeclaredConjugate:
 
     @cached_property
     def ends(self) -> Array:
-        """Where the multipliers of each atom begin and end in v."""
+        """Ends of the multipliers of each atom in v."""
         return np.cumsum([0, *self._sizes.values()])
 
     @property

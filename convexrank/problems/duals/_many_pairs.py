@@ -1,4 +1,4 @@
-"""How many pairs may have a multiplier each, or a term of an exact model."""
+"""Limit on the pairs that have a multiplier each, or a term of an exact model."""
 
 from __future__ import annotations
 

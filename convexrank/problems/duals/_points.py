@@ -94,7 +94,7 @@ class DualPoints(Problem):
         )
 
     def _excess(self, v: Array) -> float:
-        """How much larger than l1 an entry of Xᵀ(Av + b) is."""
+        """Return the excess of the largest entry of Xᵀ(Av + b) over l1."""
         return self.primal.penalty.steepness(self.pull_of(v)) - self.primal.penalty.l1
 
     def _scale(self, v: Array) -> float:
@@ -210,7 +210,7 @@ class DualPoints(Problem):
         return w
 
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
-        """Say, after a solve that failed, that no weights balance: the primal falls for ever along a direction."""
+        """Return INFEASIBLE, a point and a direction along which the primal falls for ever; else None."""
         found = self.separation()
         if found.kind == "none":
             return None
@@ -237,7 +237,7 @@ class DualPoints(Problem):
         return Separation("none", np.zeros(self.primal.dimension))
 
     def _recession(self, w: Array) -> float:
-        """How fast the primal rises far out along w, if its blocks are distributions."""
+        """Return the slope of the primal far out along w, if its blocks are distributions."""
         scores = np.asarray(self.primal.scores(w), dtype=np.float64)
         rate = self.primal.penalty.l1 * float(np.abs(w).sum())
         for block in self.risk_conjugate.blocks:

@@ -105,7 +105,7 @@ class RankingDual(DualPoints):
         The primal is evaluated by its reference code, at the points of the witness (of the primal), at the point that
         belongs to x, or, if neither is known, at a solution.
         """
-        self.primal.refuse_edited()
+        self.primal._refuse_edited()
         v = self.check_point(x)
         value = self.objective(v)
         if not math.isfinite(value):
@@ -197,7 +197,7 @@ class RankingDual(DualPoints):
         first = seed % len(declared)
         drawn = (kind.random(seed) for kind in declared[first:] + declared[:first])
         primal = next(one for one in drawn if one.conjugate is not None)
-        if isinstance(primal.ball, L1Ball) and not primal.attained:
+        if isinstance(primal.ball, L1Ball) and not primal._attained:
             # values of that model are solves, which fail where an entropy is at its boundary
             primal = primal.changed(l1_ball=None)
         return cls(primal)

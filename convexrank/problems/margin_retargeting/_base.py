@@ -31,7 +31,7 @@ _ZERO = 1e-12
 class MarginScores(QueryScores):
     """Base of margin-equipped retargeting: a subclass states the constraints and the cost of the targets."""
 
-    takes_chunks = True
+    _takes_chunks = True
 
     @property
     def has_curvature(self) -> bool:  # type: ignore[override]

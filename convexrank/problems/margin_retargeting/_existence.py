@@ -33,7 +33,7 @@ _LARGEST = 10_000_000
 
 
 def rewards_grow(cost: JointCost, rows: Any, l1: float) -> bool:
-    """Tell whether gaps earn more than l1 costs along some direction in which targets move with their scores.
+    """Return whether gaps earn more than l1 costs along some direction in which targets move with their scores.
 
     Parameters
     ----------

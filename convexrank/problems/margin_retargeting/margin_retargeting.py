@@ -171,7 +171,7 @@ class MarginRetargeting(MarginScores):
 
     @cached_property
     def rules(self) -> SquaredTargets | BregmanTargets:
-        """What targets must satisfy, and what they cost; with the minimisation over targets and offsets."""
+        """Constraints and costs of targets, with the minimisation over targets and offsets."""
         low, high = bounds_within(self.divergence, self.bound)
         kind, groups = SquaredTargets if self.quadratic else BregmanTargets, self.groups
         return kind(
@@ -193,7 +193,7 @@ class MarginRetargeting(MarginScores):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """As LinearScores, plus Blocks and FiniteSum; without the squared distance Referenced, not Exact."""
+        """Capabilities of LinearScores, Blocks and FiniteSum; without the squared distance Referenced, not Exact."""
         offered = super().capabilities
         if not self._held.in_memory:
             return offered
@@ -209,7 +209,7 @@ class MarginRetargeting(MarginScores):
         """Off the quadratic: Lemma 8 shows that the joint cost is convex, cvxpy's rules do not."""
         return not self.quadratic
 
-    attained = True  # quadratic by pieces and bounded below
+    _attained = True  # quadratic by pieces and bounded below
 
     @cached_property
     def risk_infimum(self) -> float:

@@ -151,7 +151,7 @@ class LogStream(Stream):
         return Spread.together([Spread.unpacked(row, count) for row in rows])
 
     def portions(self) -> Iterator[tuple[LogPortion, Any]]:
-        """Go through the pieces once.
+        """Yield the pieces once.
 
         Yields
         ------

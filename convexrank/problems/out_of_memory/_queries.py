@@ -30,14 +30,14 @@ _SAME = 1e-9
 
 
 def goes_in_order(rows: Array, starts: Array, piece: int) -> bool:
-    """Whether rows laid out query by query come in their order, and no query is much longer than a piece."""
+    """Return whether rows laid out query by query come in their order, and no query is much longer than a piece."""
     return bool((np.diff(rows) > 0).all()) and int(np.diff(starts).max()) <= _MOST_PIECES * piece
 
 
 class QueryStream(Stream):
     """Evaluates a problem whose risk is a sum over queries, piece by piece.
 
-    The problem's ``by_query`` are the rows that count, query by query, and where each query begins and the last ends.
+    The problem's ``_by_query`` are the rows that count, query by query, and where each query begins and the last ends.
     """
 
     kind = Sums
@@ -48,8 +48,8 @@ class QueryStream(Stream):
 
     @cached_property
     def _plan(self) -> list[tuple[slice, Portion]]:
-        """Of each piece that ends a query: the rows of the queries that it ends, and these queries alone."""
-        whole, (rows, starts) = self.problem, self.problem.by_query
+        """Rows of the queries that each piece ends, and these queries alone; pieces that end none are left out."""
+        whole, (rows, starts) = self.problem, self.problem._by_query
         first, last = rows[starts[:-1]], rows[starts[1:] - 1]
         borders, plan, before = whole.X.borders, [], int(np.searchsorted(first, whole.X.begin))
         for border in borders:
@@ -61,7 +61,7 @@ class QueryStream(Stream):
         return plan
 
     def portions(self) -> Iterator[tuple[Portion, Any]]:
-        """Go through the pieces once; rows of a query that has not ended wait for the next piece.
+        """Yield the pieces once; rows of a query that has not ended wait for the next piece.
 
         Yields
         ------
@@ -124,7 +124,7 @@ class DeclaredStream(QueryStream):
     def portion(self, first: int, last: int, rows: slice) -> DeclaredPortion:
         """Return the expression of these rows."""
         whole = self.problem
-        (places, starts), numbers = whole.by_query, np.zeros(rows.stop - rows.start, dtype=np.int64)
+        (places, starts), numbers = whole._by_query, np.zeros(rows.stop - rows.start, dtype=np.int64)
         count, inside = last - first, places[starts[first] : starts[last]] - rows.start
         # rows that do not count are each a query of its own, without an order
         numbers[:] = count + np.arange(len(numbers))
@@ -144,7 +144,7 @@ class DeclaredStream(QueryStream):
 
     def is_sum(self) -> bool:
         """Whether the values of half of the queries are the same alone and among all: none looks at the others."""
-        program, (rows, starts) = self.problem.program, self.problem.by_query
+        program, (rows, starts) = self.problem.program, self.problem._by_query
         scores, half = np.random.default_rng(0).normal(size=program.rows), program.count // 2
         part = slice(int(rows[0]), int(rows[starts[half] - 1]) + 1)
         try:
@@ -163,7 +163,7 @@ def streamed(problem: Any) -> DeclaredStream | None:
     problem : Formulation
         The problem, whose X are Chunks.
     """
-    rows, starts = problem.by_query
+    rows, starts = problem._by_query
     if len(starts) < 3 or not goes_in_order(rows, starts, problem.X.most_rows):
         return None
     found = DeclaredStream(problem)
@@ -203,7 +203,7 @@ def sample_of(problem: Any) -> QuerySample | None:
     problem : LinearScores
         The problem, whose X are Chunks.
     """
-    (places, starts), (rows, columns) = problem.by_query, problem.X.shape
+    (places, starts), (rows, columns) = problem._by_query, problem.X.shape
     wanted = max(_ROWS_PER_COLUMN * columns, min(rows // _SHARE, _SAMPLED // columns))
     if problem.X.sparse or rows * columns < _TALL or _WORTH * wanted > rows:
         return None
@@ -215,7 +215,7 @@ def sample_of(problem: Any) -> QuerySample | None:
 
 def drawn(problem: Any, count: int) -> QuerySample | None:
     """Draw so many queries, one from each of as many stretches; None where they lack some of the grades."""
-    rows, starts = problem.by_query
+    rows, starts = problem._by_query
     queries = len(starts) - 1
     places = ((np.arange(count) + np.random.default_rng(0).random(count)) * (queries / count)).astype(np.intp)
     places = np.minimum(places, queries - 1)

@@ -47,13 +47,13 @@ def check_chunks(problem: Any, X: Chunks, taken: bool, penalised: bool) -> None:
 
 def _takers(cls: type) -> list[str]:
     """Names of the formulations that take rows out of memory, by what their classes say: those that are loaded."""
-    first = next(one for one in reversed(cls.__mro__) if hasattr(one, "takes_chunks"))
+    first = next(one for one in reversed(cls.__mro__) if hasattr(one, "_takes_chunks"))
     found, left = set(), [first]
     while left:
         one = left.pop()
         left += one.__subclasses__()
         # what draws instances of itself is a formulation, other classes are bases
-        if "random" in vars(one) and one.takes_chunks and one.__module__.startswith("convexrank."):
+        if "random" in vars(one) and one._takes_chunks and one.__module__.startswith("convexrank."):
             found.add(one.__name__)
     return sorted(found)
 
@@ -191,7 +191,7 @@ class Stream:
         self._last: tuple[Array, tuple[float, Array]] | None = None
 
     def portions(self) -> Iterator[tuple[Portion, Any]]:
-        """Go through the pieces once: as the formulation sees them, and their rows."""
+        """Yield the pieces once: as the formulation sees them, and their rows."""
         raise NotImplementedError
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:

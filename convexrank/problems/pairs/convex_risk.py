@@ -88,7 +88,7 @@ class ConvexRisk(Formulation):
         return total(pair_sums(self.cost, f.rows, f.rows, f.grades)) * (2.0 / (n * (n - 1.0)))
 
     @property
-    def takes_chunks(self) -> bool:  # type: ignore[override]
+    def _takes_chunks(self) -> bool:  # type: ignore[override]
         """Whether X may be rows out of memory: where the cost factorises, in two passes, with all scores held."""
         return losses.resolve(self.cost, "cost").factorises
 
@@ -104,7 +104,9 @@ class ConvexRisk(Formulation):
         mass, total_mass = np.bincount(number.ravel(), axis.weights), axis.sums(axis.weights)
         ties = np.bincount(kinds[0].astype(int), mass * (mass - 1.0)) / (total_mass * (total_mass - 1.0))
         with np.errstate(all="ignore"):
-            return self.reference_value(self.scores(self.check_point(w))) + float(ties.sum() * self.cost(0.0))
+            return self._reference_value(self.scores(self.check_point(w))) + float(
+                ties.sum() * self.cost(0.0)
+            )
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over ordered pairs."""

@@ -93,7 +93,7 @@ class QueryScores(LinearScores):
         keep(self, _rows=rows_that_count, groups=counting, idle_queries=len(groups) - len(counting))
 
     def _data_notes(self) -> list[str]:
-        """How many queries, and how many of them have nothing to rank."""
+        """Return the number of queries, and of those that have nothing to rank."""
         if "groups" not in self.__dict__:
             return []
         return notes_of(len(self.groups), self.idle_queries)
@@ -101,7 +101,7 @@ class QueryScores(LinearScores):
     @cached_property
     def stream(self) -> ScoresStream | None:
         """The evaluator of rows out of memory in one pass, if the rows of each query are adjacent; else None."""
-        in_order = not self._held.in_memory and goes_in_order(*self.by_query, self.X.most_rows)
+        in_order = not self._held.in_memory and goes_in_order(*self._by_query, self.X.most_rows)
         return ScoresStream(self) if in_order else None
 
     def sample(self) -> QuerySample | None:
@@ -109,7 +109,7 @@ class QueryScores(LinearScores):
         return None if self._held.in_memory else sample_of(self)
 
     @property
-    def by_query(self) -> tuple[Array, Array]:
+    def _by_query(self) -> tuple[Array, Array]:
         """The rows that count, query by query, and where each query begins and the last ends."""
         return self._rows, self.groups.offsets
 

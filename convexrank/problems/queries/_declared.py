@@ -55,7 +55,7 @@ class GradedQueries(Formulation):
         return self._groups.grades
 
     def stretch(self, query: int) -> slice:
-        """Where the rows of a query stand in the layout."""
+        """Slice of the rows of a query in the layout."""
         return slice(*self.groups.offsets[query : query + 2].tolist())
 
 

@@ -104,7 +104,7 @@ class RankCosine(QueryScores):
         return "lbfgs"
 
     convex = False
-    attained = True  # not asked of a risk that is not convex
+    _attained = True  # not asked of a risk that is not convex
 
     @cached_property
     def directions(self) -> Array:

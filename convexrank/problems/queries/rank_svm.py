@@ -124,7 +124,7 @@ class RankSVM(GradedQueries):
         value, slope = self.risk_and_score_gradient(scores)
         if not self.differentiable:
             return ScoreModel(value, slope)
-        (rows, starts), (k, node) = self.by_query, self._atom
+        (rows, starts), (k, node) = self._by_query, self._atom
         kernel = self.program.up(np.asarray(scores, dtype=np.float64))[1][k][0]
         weights = np.broadcast_to(self.program.constant_adjoints[k], rows.shape)
         upper = kernel.sums(weights, (2,), to_lower=False)[0]

@@ -76,7 +76,7 @@ class XENDCG(TopProbabilities):
         r"""Return :math:`-\sum_i c_i \sum_j \phi_{ij} \log \mathrm{softmax}(X_i w)_j`, the loss as it is printed."""
         phi, axis = self.distributions, self._groups.rows.axis
         entropies = -axis.sums(phi * np.log(phi + (phi == 0.0)))
-        risk = self.reference_value(self.scores(self.check_point(w)))
+        risk = self._reference_value(self.scores(self.check_point(w)))
         return float(risk + self.query_weights @ entropies)
 
     def definition(self, scores: Array) -> float:

@@ -247,7 +247,7 @@ class RealizableLink(Problem):
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Return the violation at x, with a proved lower bound on the least possible violation."""
-        self.refuse_edited()
+        self._refuse_edited()
         most, least = self.violation(x), self.separation(x)[1]
         return Certificate(most, math.nan, least, "violation", metric="root mean square of scores")
 

@@ -52,7 +52,7 @@ class GradeBlocks:
 
     @cached_property
     def offsets(self) -> Array:
-        """Where each block starts in that order; the last entry is n."""
+        """Start of each block in that order; the last entry is n."""
         sorted_grades, query = self.grades[self.order], self.groups.query
         fresh = (sorted_grades[1:] != sorted_grades[:-1]) | (query[1:] != query[:-1])
         return np.concatenate(([0], np.flatnonzero(fresh) + 1, [len(sorted_grades)]))
@@ -79,7 +79,7 @@ class GradeBlocks:
 
     @cached_property
     def offsets_by_query(self) -> Array:
-        """Where the blocks of each query start; the last entry is the number of blocks."""
+        """Start of the blocks of each query; the last entry is the number of blocks."""
         return np.searchsorted(self.queries, np.arange(len(self.groups) + 1))
 
     @cached_property

@@ -1,4 +1,4 @@
-r"""How scores become predictions and pooled scores become targets, for one divergence and all queries at once.
+r"""Predictions and targets from scores, for one divergence and all queries at once.
 
 With natural parameters :math:`t = \theta + \beta`, an offset β for each query, a prediction is
 :math:`(\nabla\phi)^{-1}(t)`; targets are the same function of the pooled scores. Both add up to 1 where they have to,
@@ -144,7 +144,7 @@ def _level_of_squares(below: Array, groups: QueryGroups, floor: float) -> Array:
 
 
 def _level(sums: Callable[[Array], tuple[Array, Array]], start: Array, width: Array) -> Array:
-    """Where each increasing sum passes 1: Newton's method kept in a bracket, which is halved where it is slow."""
+    """Find where each increasing sum passes 1: Newton's method in a bracket, which is halved where it is slow."""
     low, high, level = start, start + width, start
     done = np.zeros(len(start), dtype=bool)
     for count in range(_STEPS):

@@ -116,7 +116,7 @@ class Retargeting(QueryScores):
 
     @cached_property
     def link(self) -> TargetLink:
-        """How scores become predictions and targets."""
+        """Map from scores to predictions and targets."""
         divergence: Divergence = resolve(self.divergence)
         return target_link(divergence, bool(self.simplex), self.offsets)
 
@@ -151,7 +151,7 @@ class Retargeting(QueryScores):
         """The quasi-Newton method, on the marginal."""
         return "accelerated" if self.l1 > 0 else "lbfgs"
 
-    attained = True  # no question of separable data here
+    _attained = True  # no question of separable data here
 
     # --- the marginal ---------------------------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class Retargeting(QueryScores):
         return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
 
     def is_collapsed(self, w: Any) -> bool:
-        """Tell whether nothing was learned: targets within 1 % of even ones in every query.
+        """Return whether nothing was learned: targets within 1 % of even ones in every query.
 
         Parameters
         ----------

@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 class PublishedField(LinearScores):
-    """What a learned divergence adds to its optimisation problem: the published field, and its residual."""
+    """Published field of a learned divergence, and its residual."""
 
     y: Any
     strong: Any

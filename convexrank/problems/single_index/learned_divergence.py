@@ -196,12 +196,12 @@ class LearnedDivergence(PublishedField):
         return self.strong is not None
 
     @property
-    def attained(self) -> bool:  # type: ignore[override]
+    def _attained(self) -> bool:  # type: ignore[override]
         """Whether the risk reaches its infimum: it is quadratic by pieces and bounded below, with a power of 2."""
         return not self._beyond
 
     @property
-    def takes_chunks(self) -> bool:  # type: ignore[override]
+    def _takes_chunks(self) -> bool:  # type: ignore[override]
         """Whether X may be rows out of memory: where the risk is differentiable, in two passes."""
         return self.strong is not None and self.oracle == "marginal" and not self._beyond
 

@@ -155,7 +155,7 @@ def _make_room(entries: Records, fill: Array, weight: Array, state: Array, now: 
 
 @part
 def is_empty(entries: Records, e: Index) -> bool:
-    """Whether an entry's chunk has no pieces."""
+    """Return whether an entry's chunk has no pieces."""
     return entries[e].width == 0.0 and entries[e].rise == 0.0
 
 
@@ -232,7 +232,7 @@ def load(pieces: Records, entries: Records, sizes: Array, state: Array, side: In
 
 @part
 def reaches(fill: Array, state: Array, side: Index) -> bool:
-    """Whether there are chunks on a side of the open one."""
+    """Return whether there are chunks on a side of the open one."""
     for level in range(state[LEVELS]):
         at = state[PATH + 2 * level + 1]
         if (at > 0) if side == LEFT else (at < fill[state[PATH + 2 * level]] - 1):

@@ -32,7 +32,7 @@ Goal = tuple[float, float, float]  # of a walk: the rise needed, the least and t
 
 @part
 def _beyond(extent: float, rise: float, goal: Goal) -> bool:
-    """Whether a walk goes on from here."""
+    """Return whether a walk goes on from here."""
     return extent < goal[1] or (rise < goal[0] and extent < goal[2])
 
 
@@ -40,7 +40,7 @@ def _beyond(extent: float, rise: float, goal: Goal) -> bool:
 def _past(
     entries: Records, weight: Array, now: Index, goal: Goal, e: Index, extent: float, rise: float
 ) -> tuple[bool, float, float]:
-    """Whether the walk goes on beyond an entry, and distance and rise there."""
+    """Return whether the walk goes on beyond an entry, and distance and rise there."""
     width = entries[e].width
     after = extent + width
     risen = rise + entries[e].rise + width * since(weight, now, np.int64(entries[e].when))

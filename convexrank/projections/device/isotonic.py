@@ -20,7 +20,7 @@ from jax import lax
 
 
 def _ends(v: Any, excess: Any, begin: Any, middle: Any, last: Any) -> tuple[Any, Any]:
-    """Where the block of each pair begins and ends: bisection in begin..middle − 1 and in middle..last."""
+    """Find begin and end of the block of each pair: bisection in begin..middle − 1 and in middle..last."""
 
     def halve(state: Any) -> Any:
         low, high, inner, outer = state
@@ -111,7 +111,7 @@ def number_chains(groups: Any, n: int) -> Any:
 
 
 def spoil_chains(bad: Any, chain: Any) -> Any:
-    """Say of each row whether its chain has a bad value somewhere."""
+    """Return for each row whether its chain has a bad value somewhere."""
     return jax.ops.segment_max(bad.astype(jnp.int32), chain, num_segments=bad.shape[0])[chain] > 0
 
 

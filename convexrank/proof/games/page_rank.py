@@ -40,12 +40,12 @@ class Game(Protocol):
 
     @property
     def personalization(self) -> Any:
-        """Where the walk goes otherwise; None is anywhere alike."""
+        """Distribution to which the walk goes otherwise; None is anywhere alike."""
         ...
 
     @property
     def dangling(self) -> str:
-        """Where dangling nodes send."""
+        """Destination of the rank of dangling nodes."""
         ...
 
     @property

@@ -70,7 +70,7 @@ class HessianProducts(Smooth, Protocol):
 
 
 class Scaling(NamedTuple):
-    """Which preconditioner systems have."""
+    """Preconditioner of the systems."""
 
     units: Array | None  # where columns have very different sizes
     lengths: Array  # of rows, in these units
@@ -100,7 +100,7 @@ class Here:
     stage: Stage | None = None
 
     def is_rough(self, l2: float) -> bool:
-        """Whether a stage is solved as precisely as it is asked for, by the curvature of l2."""
+        """Return whether a stage is solved as precisely as it is asked for, by the curvature of l2."""
         return float(self.gradient @ self.gradient) <= 2.0 * l2 * _ROUGH * max(1.0, abs(self.value))
 
 
@@ -135,7 +135,7 @@ def reported(problem: HessianProducts, here: Here) -> State:
 
 
 def searched(problem: HessianProducts, here: Here, direction: Array, scaling: Scaling) -> Here | None:
-    """Go along a direction to where the objective is about least; None where it does not fall."""
+    """Search along a direction for about the least objective; None where it does not fall."""
     slope, hidden = float(here.gradient @ direction), _HIDDEN * max(1.0, abs(here.value))
     if not -math.inf < slope < 0.0:
         return None

@@ -62,7 +62,7 @@ class Mergeable(Smoothable, Protocol):
 
 
 def is_mergeable(problem: Smoothable) -> TypeIs[Mergeable]:
-    """Whether the problem names the capability."""
+    """Return whether the problem names the capability."""
     return "Mergeable" in problem.capabilities
 
 
@@ -77,7 +77,7 @@ class Place:
 
     @property
     def gradient(self) -> Array:
-        """Of the smooth function and l2/2·‖w‖²."""
+        """Gradient of the smooth function and l2/2·‖w‖²."""
         return self.found.slope + self.l2 * self.w
 
     @property
@@ -92,18 +92,18 @@ class Place:
 
     @property
     def objective(self) -> float:
-        """What the problem asks for."""
+        """Objective of the problem."""
         return self.found.risk + self.ridge
 
     @property
     def error(self) -> float:
-        """How far the smooth objective is above its minimum, at most."""
+        """Bound on the smooth objective less its minimum."""
         gradient = self.gradient
         return float(gradient @ gradient) / (2.0 * self.l2)
 
     @property
     def lag(self) -> float:
-        """How far the linear function that the multipliers prove is below the risk here."""
+        """Distance of the linear function that the multipliers prove below the risk here."""
         return max(self.found.risk - self.found.offset - float(self.found.slope @ self.w), 0.0)
 
     @property
@@ -169,7 +169,7 @@ def _conjugate_gradients(here: Place, right: Array) -> Array:
 
 
 def searched(problem: Smoothable, here: Place, direction: Array) -> Place | None:
-    """Go to where the smooth objective is least on the way, about; None where rounding hides that there is a way."""
+    """Search for about the least smooth objective on the way; None where rounding hides that there is a way."""
     slope = float(here.gradient @ direction)
     if not slope < 0.0:
         return None
@@ -192,7 +192,7 @@ def _least(here: Place, direction: Array, slope: float) -> float:
     linear, square = here.l2 * float(here.w @ direction), here.l2 * float(direction @ direction)
 
     def on(length: float) -> tuple[float, float]:
-        """How far above the start the function is, and its derivative."""
+        """Return the function less its value at the start, and its derivative."""
         with np.errstate(over="ignore", invalid="ignore"):
             value, rise = on_line(length)
             above, rise = (

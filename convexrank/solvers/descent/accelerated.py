@@ -195,7 +195,7 @@ def _extrapolate(z: Array, x: Array, before: Array, t: float) -> tuple[float, Ar
 def _majorised(
     smooth: float, trial: float, gradient: Array, slope: Array, moved: Array, lipschitz: float
 ) -> bool:
-    """Whether the quadratic model with this constant lies above the function at the new point.
+    """Return whether the quadratic model with this constant lies above the function at the new point.
 
     Close to the optimum the values agree to rounding; then the gradients decide, which keep their digits.
     """

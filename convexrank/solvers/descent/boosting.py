@@ -62,7 +62,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class _Memory:
-    """What a round hands to the next; ``ranker`` and ``alpha`` are those of the last round (None and 0 at first)."""
+    """State between rounds; ``ranker`` and ``alpha`` are those of the last round (None and 0 at first)."""
 
     oracle: LogSumExpCoordinates = field(repr=False)
     scores: Array = field(repr=False)

@@ -167,12 +167,12 @@ class _Settled:
     width: float
 
     def at(self, width: float) -> Array:
-        """Where the tangent of the path is at another width."""
+        """Return the point of the path's tangent at another width."""
         return self.w + (self.width - width) * self.drift
 
 
 def _paced(path: _Path, shrink: float) -> float:
-    """What the width is multiplied by next: more boldly after a width that took few steps."""
+    """Return the next factor of the width: bolder after a width that took few steps."""
     if path.steps <= 4:
         # bolder by and by where a width had to be put between
         return max(shrink**1.5 if path.steps <= 2 else shrink, path.shrink**2)
@@ -180,7 +180,7 @@ def _paced(path: _Path, shrink: float) -> float:
 
 
 def _at_width(problem: Smoothable, path: _Path, settled: _Settled, width: float, state: State) -> State:
-    """Go on at another width from the last minimiser, or from the path's tangent, at that width or at 0."""
+    """Return the state at another width from the last minimiser, or from the path's tangent at that width or at 0."""
     check_time()
     starts = settled.reached, settled.at(width), settled.at(0.0)
     seen = [place_at(problem, w, width) for w in starts]

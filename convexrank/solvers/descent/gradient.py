@@ -142,7 +142,7 @@ def _oracle(problem: Convex | Field) -> _RiskOracle | _FieldOracle:
 
 
 def _growth(problem: Convex | Field, x: Array, direction: Array, oracle: Callable[[Array], Array]) -> float:
-    """How fast the direction changes along a first step of length 1; at least a tiny number."""
+    """Return the growth of the direction along a first step of length 1; at least a tiny number."""
     size = float(np.linalg.norm(direction))
     if size == 0.0:
         return 1.0

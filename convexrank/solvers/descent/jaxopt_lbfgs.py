@@ -132,7 +132,7 @@ def _when_ready(results: Any) -> Any:
 
 
 def _is_small(objective: Any) -> bool:
-    """Whether an objective shows its data, and all of them are of few rows."""
+    """Return whether an objective shows its data, and all of them are of few rows."""
     import jax
 
     rows = [np.shape(leaf)[-1] for leaf in jax.tree.leaves(objective) if np.ndim(leaf)]

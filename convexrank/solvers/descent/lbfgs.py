@@ -52,12 +52,12 @@ class Sampled(Smooth, Protocol):
 
 
 def _is_sampled(problem: Smooth) -> TypeIs[Sampled]:
-    """Whether rows may be sampled, as the type checker understands it."""
+    """Return whether rows may be sampled, as the type checker understands it."""
     return "Sampled" in problem.capabilities
 
 
 def _has_products(problem: Smooth) -> TypeIs[HessianProducts]:
-    """Whether Newton's method may go on, as the type checker understands it."""
+    """Return whether Newton's method may go on, as the type checker understands it."""
     return "HessianProducts" in problem.capabilities
 
 
@@ -166,7 +166,7 @@ class LBFGS:
 
     @staticmethod
     def _oracle(problem: Smooth, state: State) -> Callable[[Array], tuple[float, Array]]:
-        """What evaluates the next point: the code of the certificate where this step is expected to be the last."""
+        """Return the evaluator of the next point: the code of the certificate where this step may be the last."""
         memory: _Memory = state.memory
         told = memory.curvature
         if told is None or not (told.least and memory.pairs) or not _is_sampled(problem):
@@ -253,7 +253,7 @@ def _newton() -> Any:
 
 
 def _is_slow(state: State) -> bool:
-    """Whether the rate since the last look promises too many steps."""
+    """Return whether the rate since the last look promises too many steps."""
     left, enough = state.residual, state.tol * scale_of(state.value)
     if not left > enough:
         return False

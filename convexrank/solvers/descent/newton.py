@@ -128,7 +128,7 @@ def _at(
 
 
 def _state(problem: TwiceDifferentiable, memory: _Memory) -> State:
-    """What the loop sees: the objective itself, without the ridge."""
+    """Return the state that the loop sees: the objective itself, without the ridge."""
     x, ridge = memory.x, memory.ridge
     value, gradient = memory.value, memory.gradient
     if ridge:

@@ -172,7 +172,7 @@ class _AlongPath(NewtonCG):
         return state
 
     def _ahead(self, l2: float) -> Array | None:
-        """Go on as far as between the last two answers, in the logarithm of l2."""
+        """Extrapolate as far as between the last two answers, in the logarithm of l2."""
         if len(self._ended) < 2:
             return None
         (before, start), (now, end) = self._ended

@@ -1,4 +1,4 @@
-"""What sweeps over the nodes of a graph need of a problem."""
+"""Protocol of problems that sweeps over the nodes of a graph solve."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def silent() -> None:
 
 @dataclass(frozen=True)
 class OnMesh:
-    """What a run needs, cut by nodes over the devices of a mesh.
+    """Arrays of a run, cut by nodes over the devices of a mesh.
 
     Every device has ``size`` places for nodes, the last of which is padding; node i of range d is at place
     d·size + i − bounds[d] of all.
@@ -147,7 +147,7 @@ class OnMesh:
         return planes, weights, self._put((width,), lambda number: lay(number, 2))
 
     def _places(self, nodes: Array) -> Array:
-        """Where nodes are on the devices."""
+        """Positions of nodes on the devices."""
         home = np.searchsorted(self.bounds, nodes, side="right") - 1
         # ranges without nodes end where the next one begins, and the search finds the last of these
         return (nodes + (home * self.size - self.bounds[home])).astype(np.int32)
@@ -175,7 +175,7 @@ class OnMesh:
 
 
 def count_together(ranks: Ranks, graph: Graph) -> None:
-    """Let each process count the edges out of each node for a part of all edges, unless all of them know them.
+    """Count the edges out of each node over the processes, each a part of all edges, unless all know them.
 
     Without weights these are sums of integers, which are the same in any order.
     """
@@ -192,7 +192,7 @@ def count_together(ranks: Ranks, graph: Graph) -> None:
 
 
 def on_host(replicated: Any) -> Array:
-    """What every device has, though those of other processes cannot be read."""
+    """Return what every device has, though those of other processes cannot be read."""
     return np.asarray(replicated.addressable_shards[0].data)
 
 

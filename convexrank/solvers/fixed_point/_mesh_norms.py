@@ -31,7 +31,7 @@ class NormFixedPoint(FixedPoint, Protocol):
 
 @dataclass(frozen=True)
 class NormsOnMesh:
-    """What a run needs, for each part."""
+    """Arrays of a run, for each part."""
 
     problem: NormFixedPoint
     parts: tuple[OnMesh, ...]

@@ -100,7 +100,7 @@ class Sweeps:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a rank, or a few, lie in memory, and the compiled functions for that."""
+    """Layout of a rank, or a few, in memory, and the compiled functions for that."""
 
     folded: Any  # whether the dangling outflow is left to the scale: for each rank
     base: Array  # (1-α)v; one number where it is the same for all nodes of one rank

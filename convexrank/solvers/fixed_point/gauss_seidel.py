@@ -88,6 +88,6 @@ class GaussSeidel:
 
 
 def _stands_still(changes: list[float], patience: int) -> bool:
-    """Whether the last steps brought nothing over those before: rounding has been reached."""
+    """Return whether the last steps brought nothing over those before: rounding has been reached."""
     before = changes[-2 * patience : -patience]
     return len(changes) > 2 * patience and min(changes[-patience:]) >= min(before)

@@ -116,7 +116,7 @@ class JaxPower:
 
     @property
     def loop(self) -> Callable[..., Solution] | None:
-        """What processes run together; None for the usual loop."""
+        """Loop that processes run together; None for the usual loop."""
         return None if self.processes is None else partial(iterate_together, self.processes)
 
     def init(self, problem: AffineFixedPoint, x0: Array) -> State:

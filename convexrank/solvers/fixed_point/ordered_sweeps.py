@@ -131,7 +131,7 @@ class _Run:
         return image
 
     def _set(self, logs: Array) -> None:
-        """Go on from logarithms of ranks; earlier sweeps say nothing of these."""
+        """Set logarithms of ranks; earlier sweeps say nothing of these."""
         self._logs = logs[self._order]
         self._mixing = Mixing(len(logs), self.memory) if self.memory else None
 
@@ -149,7 +149,7 @@ class _Run:
         return ranks
 
     def apply_map(self) -> tuple[Array, float]:
-        """Go on from the image of the ranks; return it with a sum of 1, and Hilbert's distance between the two."""
+        """Set the image of the ranks; return it with a sum of 1, and Hilbert's distance between the two."""
         before = self.ranks
         after = self._begin(before)
         self._mixing, self.failures = None, self.failures + 1

@@ -1,4 +1,4 @@
-"""What runs the compiled loops: chunks of iterations on a device, and between two of them the host's loop.
+"""Runner of the compiled loops: chunks of iterations on a device, and the host's loop between them.
 
 After a chunk the host sees point, value and gradient as the device found them, which costs nothing but d numbers. Only
 when these say that the tolerance is met does the loop ask the certificate, which evaluates all again with the
@@ -35,7 +35,7 @@ _SINGLE = (
 
 
 class Judged(Solvable, Protocol):
-    """What a chunk is judged by: the problem's own estimate of the gap from a value and a gradient."""
+    """Judge of a chunk: the problem's own estimate of the gap from a value and a gradient."""
 
     @property
     def dtype(self) -> str:
@@ -185,7 +185,7 @@ def chosen(device: Any, mesh: Any = None) -> Any:
 
 
 def is_small(made: Any) -> bool:
-    """Whether all data are of few rows, so that programs are compiled with fewer optimisations."""
+    """Return whether all data are of few rows, so that programs are compiled with fewer optimisations."""
     import jax
 
     rows = [np.shape(leaf)[-1] for leaf in jax.tree.leaves(made) if np.ndim(leaf)]

@@ -141,7 +141,7 @@ class _Batch:
 
 
 def _same(column: list[Any]) -> bool:
-    """Whether a leaf is the same for all problems."""
+    """Return whether a leaf is the same for all problems."""
     first = column[0]
     if all(leaf is first for leaf in column):
         return True

@@ -68,7 +68,7 @@ class _Bracket:
     halve: bool = False
 
     def next(self) -> float:
-        """Where two tangents of the concave dual function meet; the middle where that moved one end by too little."""
+        """Meeting point of two tangents of the concave dual function; the middle where one end hardly moved."""
         if self.low is None:
             return 0.0
         if self.high is None:

@@ -48,7 +48,7 @@ class FixedSteps(Generic[P]):
         return self._at(problem, np.array(x0, dtype=np.float64))
 
     def step(self, problem: P, state: State) -> State:
-        """Go to the next point, found before."""
+        """Take the next point, found before."""
         return self._at(problem, state.memory)
 
     def _at(self, problem: P, w: Array) -> State:

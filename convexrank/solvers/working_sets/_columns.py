@@ -52,7 +52,7 @@ class Columns:
 
 
 class ByColumns(Protocol):
-    """What working sets and screening need of a problem."""
+    """Protocol of problems for working sets and screening."""
 
     @property
     def X(self) -> Any:

@@ -321,7 +321,7 @@ def _products_of(columns: sparse.csc_array) -> Callable[[Array], Array] | None:
 def _costs(
     meeting: float, sweeping: float, saved: float, meetings: float, count: int, entries: float
 ) -> float:
-    """What products cost beyond the sweeps over entries that they save."""
+    """Return the cost of products beyond the sweeps over entries that they save."""
     return meeting * meetings + sweeping * count**2 - saved * entries
 
 

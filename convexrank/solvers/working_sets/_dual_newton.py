@@ -49,7 +49,7 @@ _ROUNDING = 1e-13
 
 
 def has_dual_newton(problem: ByColumns, model: ScoreModel) -> bool:
-    """Whether the method fits: few rows, and second derivatives that are exact."""
+    """Return whether the method fits: few rows, and second derivatives that are exact."""
     return model.curvature is not None and model.curvature.exact and problem.X.shape[0] <= _MOST_ROWS
 
 
@@ -93,7 +93,7 @@ def minimum_of_dual(problem: ByColumns, penalty: Penalty) -> DualIterate | None:
 
 
 def _sizes(X: Any) -> Array | None:
-    """How much larger each column is than most; None where none is, and for designs, whose entries are of one size."""
+    """Return the sizes of columns that are larger than most; None where none is, and for designs."""
     if not held_as(X).built:
         return None
     sizes = np.sqrt(squares_times(X, None))
@@ -185,12 +185,12 @@ class DualIterate:
 
     @cached_property
     def gap(self) -> float:
-        """How far the objective at the weights is above the dual."""
+        """Gap of the objective at the weights above the dual."""
         with np.errstate(over="ignore", invalid="ignore"):  # without a minimum the weights have no limit
             return self.problem.score_model(self.products).value + self.penalty.value(self.w) - self.bound
 
     def is_closer_than(self, share: float) -> bool:
-        """Whether the gap is at most this share of the value."""
+        """Return whether the gap is at most this share of the value."""
         return self.gap <= share * max(1.0, abs(self.bound))
 
     @property

@@ -25,7 +25,7 @@ def penalty_at(penalty: Penalty, w: Array) -> float:
 
 
 def violations_of(w: Array, slopes: Array, l1: float, nonnegative: Array | None) -> Array:
-    """How far each slope is from what optimality asks."""
+    """Return the distance of each slope from what optimality asks."""
     steep = np.abs(slopes) if nonnegative is None else np.where(nonnegative, -slopes, np.abs(slopes))
     return np.where(w != 0.0, np.abs(slopes + l1 * np.sign(w)), np.maximum(steep - l1, 0.0))
 

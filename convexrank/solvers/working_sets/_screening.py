@@ -109,7 +109,7 @@ class Screening:
     gap: float = math.inf
 
     def is_ready(self, problem: ByColumns, gap: float) -> bool:
-        """Whether the next proof is worth its cost: looks cost more, and there were some, or bends are known."""
+        """Return whether the next proof is worth its cost: looks cost more, and there were some, or bends are known."""
         if (self.looks < _LOOKS and self.diagonal is None) or not gap <= _SMALLER * self.gap:
             return False
         sizes = problem.columns.sizes  # a pass over X the first time
@@ -170,7 +170,7 @@ class Screening:
         return replace(self, looks=0, diagonal=point.diagonal, bends=bends, ratio=1.0)
 
     def _may_matter(self, problem: ByColumns, sizes: ColumnSizes, point: DualPoint, slack: float) -> Array:
-        """Which columns are not proved to be 0 by the gap times slack."""
+        """Return which columns are not proved to be 0 by the gap times slack."""
         bends = np.full(len(sizes.ranges), math.inf) if self.bends is None else self.ratio * self.bends
         reach = movement(bends, sizes.ranges, point.steepness, slack * point.gap) * (1.0 + 64.0 * EPS)
         reach += rounding(len(point.pull) + len(bends)) * float(np.abs(point.pull) @ problem.row_lengths)

@@ -181,7 +181,7 @@ class WorkingSets:
         return self._state(problem, replace(memory, view=view, screening=screening))
 
     def _shares(self, penalty: Penalty) -> tuple[float, ...]:
-        """How much weaker the penalty at the second point may be."""
+        """Shares by which the penalty at the second point may be weaker."""
         return _WEAKER
 
     def _foreseen(self, view: _View, penalty: Penalty) -> _View:
@@ -426,7 +426,7 @@ def _mixed(problem: Columnwise, view: _View, inside: _View) -> tuple[float, Witn
 
 @dataclass(frozen=True)
 class _Ended:
-    """Where the problem before ended, and the l2 in its slopes."""
+    """End of the problem before, and the l2 in its slopes."""
 
     memory: _Memory
     l2: float

@@ -208,7 +208,7 @@ class Checker:
         return Found(lines, answer.wrong or found, expected)
 
     def _compared(self, instance: Instance) -> bool:
-        """Whether value and gradient are compared; queries without an order may be left open."""
+        """Return whether value and gradient are compared; queries without an order may be left open."""
         return self.unordered or len(instance.ordered) == len(instance.groups)
 
     def _unit(self, instance: Instance) -> float:

@@ -57,7 +57,7 @@ class Counterexample:
 
 @dataclass(frozen=True, eq=False)
 class LossReport:
-    """Whether a loss agrees with a formulation, up to scale and shift, and the first disagreement.
+    """Agreement of a loss with a formulation, up to scale and shift, and the first disagreement.
 
     Parameters
     ----------

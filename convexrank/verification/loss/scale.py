@@ -70,7 +70,7 @@ def tolerance_of(tol: float, single: bool) -> float:
 
 
 def close(a: float, b: float, tol: float, unit: float = 1.0) -> bool:
-    """Whether two values agree, relative to the larger of them and of a unit."""
+    """Return whether two values agree, relative to the larger of them and of a unit."""
     return abs(a - b) <= tol * max(abs(unit), abs(a), abs(b))
 
 
@@ -92,7 +92,7 @@ def good_instances(
 
 @dataclass(frozen=True)
 class Line:
-    """How a loss depends on the formulation at fixed labels: loss = slope · risk + shift."""
+    """Line of a loss against the formulation at fixed labels: loss = slope · risk + shift."""
 
     instance: Instance
     slope: float

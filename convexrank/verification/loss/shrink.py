@@ -27,7 +27,7 @@ def size_of(instance: Instance) -> tuple[float, ...]:
 
 
 def _effort(value: float) -> float:
-    """How hard a number is to read: 0, 1, −1, 2, …; then those with a point."""
+    """Return how hard a number is to read: 0, 1, −1, 2, …; then those with a point."""
     return (
         abs(value)
         + (0.5 if value < 0 else 0.0)

@@ -76,7 +76,7 @@ def _library(attempt: Caller, trial: Instance) -> str:
 
 
 def _signature(function: Any, by_queries: bool) -> tuple[bool, str]:
-    """Whether a loss takes queries, and the name by which it takes weights."""
+    """Return whether a loss takes queries, and the name by which it takes weights."""
     try:
         signature = inspect.signature(getattr(function, "forward", function))
     except (TypeError, ValueError):  # of a compiled function

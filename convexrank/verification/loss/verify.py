@@ -204,7 +204,7 @@ def _instances(
 
 
 def _shifts(formulation: Formulation, goods: list[list[Instance]]) -> str:
-    """Which shifts of scores leave the formulation as it is."""
+    """Return the shifts of scores that leave the formulation as it is."""
     rng, by_queries, everywhere = np.random.default_rng(0), True, True
     for vectors in goods[:8]:
         one = vectors[1]

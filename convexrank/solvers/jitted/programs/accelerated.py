@@ -31,7 +31,7 @@ class Momentum(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """How the estimate of the constant grows after a step that failed, and shrinks after one that did not."""
+    """Factors by which the estimate of the constant grows after a step that failed, and shrinks otherwise."""
 
     growth: Any
     shrinkage: Any
@@ -121,7 +121,7 @@ def _extrapolate(z: Any, x: Any, before: Any, t: Any) -> tuple[Any, Any]:
 
 
 def _majorised(value: Any, trial: Any, gradient: Any, slope: Any, moved: Any, lipschitz: Any) -> Any:
-    """Whether the quadratic model with this constant lies above the function at the new point."""
+    """Return whether the quadratic model with this constant lies above the function at the new point."""
     quadratic = 0.5 * lipschitz * (moved @ moved)
     noise = _ROUNDINGS * jnp.finfo(moved.dtype).eps * jnp.maximum(1.0, jnp.abs(value))
     by_values = trial - value - gradient @ moved <= quadratic

@@ -18,7 +18,7 @@ _HALVINGS = 56
 
 
 class Game(NamedTuple):
-    """What a round calls; each a pytree that JAX can call."""
+    """Functions that a round calls, each a pytree that JAX can call."""
 
     heights: Callable[[Any], Any]
     reply: Callable[[Any], tuple[Any, Any]]
