@@ -61,12 +61,15 @@ RISKS = [
 ]
 
 
-# What solvers evaluate risks with; the sums of `plain` are those of certificates.
+# What solvers evaluate risks with; the sums of `plain` and the functions of `sums` are those of certificates.
 OF_SOLVERS = (
     "convexrank.backend.jax_oracles",
     "convexrank.modelling.curvature",
     "convexrank.modelling.kernels",
-    "convexrank.modelling.log_sum_exps",
+    *(
+        f"convexrank.modelling.log_sum_exps.{module}"
+        for module in ("coordinates", "many_rows", "terms", "weighted_rows")
+    ),
     "convexrank.modelling.steps",
 )
 
