@@ -119,16 +119,11 @@ def _demo(arguments: argparse.Namespace) -> Any:
 def _verify(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from convexrank.verification.designs import classes, compiled_classes
+    from convexrank.verification.designs import classes
     from convexrank.verification.report import verify
 
     target = [_registered(name) for name in arguments.names]
-    if not target:
-        target = (
-            compiled_classes(arguments.designs, arguments.seed)
-            if arguments.device
-            else classes(arguments.designs)
-        )
+    target = target or classes(arguments.designs, arguments.device, arguments.seed)
     total = len(target) * arguments.instances
     with tqdm(total=total, desc="verifying", file=sys.stderr, disable=arguments.json) as bar:
         report = verify(

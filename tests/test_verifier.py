@@ -318,7 +318,8 @@ def test_statuses_are_compared_where_no_minimiser_exists():
         ({"target": cr.problems.IRPush, "instances": 0}, ValueError),
         ({"target": cr.problems.IRPush, "seed": -1}, ValueError),
         ({"target": cr.problems.IRPush, "tol": 0.0}, ValueError),
-        ({"target": cr.problems.IRPush, "device": "abacus"}, ValueError),
+        ({"target": cr.problems.TopPush, "device": "abacus"}, ValueError),
+        ({"target": cr.problems.IRPush, "device": "cpu", "solver": lambda problem: problem}, ValueError),
     ],
 )
 def test_bad_arguments_are_refused(arguments, error):

@@ -59,9 +59,8 @@ def venn_abers(y: Any, scores: Any, at: Any) -> Array:
     slots = np.searchsorted(levels.scores, distinct)
     ends = slots + np.isin(distinct, levels.scores)  # a tied row joins its level
     slope = _slopes(levels)
-    return np.array([[slope(i, j, label) for label in (0.0, 1.0)] for i, j in zip(slots, ends, strict=True)])[
-        place
-    ]
+    found = [[slope(i, j, label) for label in (0.0, 1.0)] for i, j in zip(slots, ends, strict=True)]
+    return np.array(found)[place]
 
 
 def _slopes(levels: Levels) -> Callable[[int, int, float], float]:

@@ -113,12 +113,12 @@ class Case:
     @property
     def side(self) -> str:
         """Name of the solver that is checked, in messages."""
-        return "fast" if _is_named(self.solver) else "your solver"
+        return "fast" if is_named(self.solver) else "your solver"
 
     @property
     def point(self) -> str:
         """Name of its answer in messages."""
-        return "the fast point" if _is_named(self.solver) else "your solver's point"
+        return "the fast point" if is_named(self.solver) else "your solver's point"
 
     def random(self) -> np.random.Generator:
         """Return where random points come from, the same at every call."""
@@ -153,14 +153,14 @@ class Case:
         return Comparison(self.name, self.seed, skipped=reason)
 
 
-def _is_named(solver: Any) -> bool:
+def is_named(solver: Any) -> bool:
     """Return whether a solver is one of the package, and not a caller's own, or the answer of one."""
     return solver is None or isinstance(solver, str) or hasattr(solver, "requires")
 
 
 def _solve(problem: Any, solver: Any, name: str, device: Any) -> Solution:
     """Solve, or take the answer of the caller's own algorithm."""
-    if _is_named(solver):
+    if is_named(solver):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # statuses are compared
             return problem.solve(solver, device=device)

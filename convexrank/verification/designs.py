@@ -20,20 +20,17 @@ def takes_designs(problem: Any) -> bool:
     return getattr(problem, "takes_designs", False)
 
 
-def classes(designs: bool) -> list[Any]:
-    """Return every registered problem; only those that take designs, if that is asked for."""
+def classes(designs: bool, device: Any = None, seed: int = 0) -> list[Any]:
+    """Return every registered problem; only those that take designs, or with a compiled solver, if that is asked for.
+
+    Of some classes a compiled solver fits only instances without kinks: a few from ``seed`` on are tried.
+    """
     from convexrank.problems import REGISTRY
 
-    return [problem for problem in REGISTRY.values() if not designs or takes_designs(problem)]
-
-
-def compiled_classes(designs: bool, seed: int) -> list[Any]:
-    """Return those of them that a compiled solver fits: of some classes it fits only instances without kinks."""
-    return [
-        problem
-        for problem in classes(designs)
-        if any(compiled_for(problem.random(seed + j)) for j in range(_TRIED))
-    ]
+    found: list[Any] = [problem for problem in REGISTRY.values() if not designs or takes_designs(problem)]
+    if device is None:
+        return found
+    return [one for one in found if any(compiled_for(one.random(seed + j)) for j in range(_TRIED))]
 
 
 def with_design(problem: Any, seed: int) -> Any:

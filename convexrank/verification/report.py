@@ -20,9 +20,10 @@ from convexrank.core.problem import Problem
 from convexrank.data import check_flag, check_integer, check_positive, shown
 from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.display import html_table
+from convexrank.solvers.jitted.devices import find_device
 from convexrank.verification.compare import compare
-from convexrank.verification.comparison import Case, Comparison
-from convexrank.verification.designs import classes, compiled_classes, takes_designs, with_design
+from convexrank.verification.comparison import Case, Comparison, is_named
+from convexrank.verification.designs import classes, takes_designs, with_design
 from convexrank.verification.proofs import with_proof
 
 __all__ = ["Comparison", "Report", "verify"]
@@ -277,12 +278,18 @@ def verify(
     check_positive(tol, "tol")
     check_flag(prove, "prove")
     check_flag(designs, "designs")
+    if device is not None:
+        find_device(device)
+        if not is_named(solver):
+            raise ValueError(
+                f"device is {shown(device)}, and solver is your own, which runs where it likes; leave one of them out."
+            )
     told = verbose if callable(verbose) else None
     if told is None and not isinstance(verbose, bool | None):
         raise TypeError(f"verbose is {shown(verbose)}, expected True, or a function of a Comparison.")
     comparisons = []
     if target is None:
-        target = classes(designs) if device is None else compiled_classes(designs, seed)
+        target = classes(designs, device, seed)
     cases = _instances(target, instances, seed, designs)
     bar = progress_bar(verbose is True, what="comparisons", over=cases)
     for name, number, make in bar:
