@@ -305,7 +305,7 @@ def million() -> dict[str, float]:
             other, s, method="asymptotic"
         ),
         "ranking_risk_interval, exact": lambda: inference.ranking_risk_interval(other, s),
-        "m_ary_risk_interval": lambda: inference.m_ary_risk_interval(other, s),
+        "m_ary_risk_interval, 20 rounds": lambda: inference.m_ary_risk_interval(other, s, rounds=20),
         "compare, push_risk, p = 4, exact": lambda: inference.compare(
             y, s, other, metric="push_risk", p=4, method="exact"
         ),
