@@ -81,7 +81,7 @@ _OBJECTS = {
     "lpq_rank": "convexrank.estimators.graph_ranks",
     "pagerank": "convexrank.estimators.graph_ranks",
     "shapes": "convexrank.features.shapes",
-    "show_versions": "convexrank.commands.versions",
+    "show_versions": "convexrank.commands.listing",
     "trust_rank": "convexrank.estimators.graph_ranks",
     "verify": "convexrank.verification.report",
     "verify_loss": "convexrank.verification.loss.verify",
@@ -117,7 +117,7 @@ if TYPE_CHECKING:
     )
     from convexrank.bounds.leave_one_out import leave_one_out
     from convexrank.bounds.perturbation import perturbation_bound
-    from convexrank.commands.versions import show_versions
+    from convexrank.commands.listing import show_versions
     from convexrank.core.many import Solutions, solve_many
     from convexrank.core.paths import Path, path
     from convexrank.core.problem import Problem

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from convexrank.solvers.descent.jaxopt_lbfgs import JaxObjective
     from convexrank.solvers.descent.multi_start import Multimodal
     from convexrank.solvers.descent.stochastic_gradient import FiniteSum
-    from convexrank.solvers.fixed_point._affine import AffineFixedPoint
+    from convexrank.solvers.fixed_point._sweeps import AffineFixedPoint
     from convexrank.solvers.fixed_point.ordered_sweeps import NormSweeps
     from convexrank.solvers.jitted.accelerated import JaxProximal
     from convexrank.solvers.jitted.newton import JaxCurved
-    from convexrank.solvers.saddle._saddle import Saddle
     from convexrank.solvers.saddle.interior_point import Flows
     from convexrank.solvers.saddle.multiplier_search import Constrained
+    from convexrank.solvers.saddle.no_regret_play import Saddle
     from convexrank.solvers.saddle.through_primal import HasPrimal
     from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
     from convexrank.solvers.working_sets.working_sets import Columnwise

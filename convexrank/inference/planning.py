@@ -11,8 +11,7 @@ from scipy.special import bdtrik
 
 from convexrank.data import check_at_least, check_choice, check_positive, check_probability
 from convexrank.inference.arguments import How
-from convexrank.inference.concentration import share_lower, uniform_ends
-from convexrank.inference.finite_sample.betting import lower_mean, mean_bounds
+from convexrank.inference.finite_sample.betting import lower_mean, mean_bounds, share_lower, uniform_ends
 from convexrank.inference.finite_sample.disjoint import systems_of
 from convexrank.inference.finite_sample.pairings import auc_bounds
 from convexrank.inference.methods import Plan, method_for, method_named, student_interval

@@ -23,8 +23,7 @@ from functools import cached_property
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from convexrank.inference.concentration import generator, share_lower
-from convexrank.inference.finite_sample.betting import BETS
+from convexrank.inference.finite_sample.betting import BETS, generator, share_lower
 
 Array = np.ndarray
 

@@ -13,10 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from convexrank.core.results import Certificate, CertificateError
-from convexrank.proof.balls import ZERO, Balls, above, arb, dot, exact, greatest, root, total
+from convexrank.proof.balls import ZERO, Balls, Bounds, above, arb, dot, exact, greatest, refined, root, total
 from convexrank.proof.games.distributions import Simplex
 from convexrank.proof.graphs import Walk, walk_residual
-from convexrank.proof.precision import Bounds, refined
 
 Array = np.ndarray
 
