@@ -30,7 +30,7 @@ from convexrank.estimators.held_out.promised import checksum, conformal_reach
 from convexrank.links import fit_link
 from convexrank.problems import LearnedDivergence
 from convexrank.solvers import Accelerated
-from convexrank.solvers.single_index.unit_step import UnitStep
+from convexrank.solvers.single_index import UnitStep
 
 Array = np.ndarray
 

@@ -38,7 +38,7 @@ from convexrank.core.minorants import EPS, LinearRisk, rounding
 from convexrank.core.results import Witness
 from convexrank.core.score_model import movement
 from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._columns import ByColumns
+from convexrank.solvers.working_sets._columns import Columnwise
 
 Array = np.ndarray
 
@@ -103,7 +103,7 @@ def least_steepness(rows: Any, pull: Array, shared: Array, most: Array, penalty:
     return steepest if steepest > _ROUNDING * unit else 0.0
 
 
-class _Scored(LinearRisk, ByColumns, Protocol):
+class _Scored(LinearRisk, Columnwise, Protocol):
     """Protocol of problems to which the rule applies, besides what certificates use."""
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtrc
@@ -84,41 +84,6 @@ def read_held_out(y: Any, scores: Any) -> HeldOut:
 # Ratio between numbers of rows that are tested: with a smaller one each test has a smaller error, with a larger one the
 # best number may lie between two.
 _RATIO = 1.2
-
-
-class Promise(Protocol):
-    """The members of a promise."""
-
-    @property
-    def limit(self) -> float:
-        """The rate that is promised."""
-        ...
-
-    @property
-    def metric(self) -> str:
-        """The measure."""
-        ...
-
-    @property
-    def counted(self) -> str:
-        """The rows of which a number is needed."""
-        ...
-
-    def needed(self, delta: float) -> int:
-        """Return the least number of rows from which the promise can be made."""
-        ...
-
-    def threshold(self, rows: HeldOut, delta: float) -> float | None:
-        """Return the threshold, or None where there is none."""
-        ...
-
-    def refusal(self, rows: HeldOut, delta: float) -> str:
-        """Return the reason why there is no promise, and how many rows would be needed."""
-        ...
-
-    def sentence(self, threshold: float) -> str:
-        """Return the promise in words."""
-        ...
 
 
 def rows_needed(rate: float, delta: float) -> int:
@@ -295,3 +260,6 @@ class MinPrecision:
     def sentence(self, threshold: float) -> str:
         """Return the promise in words."""
         return f"at least {percent(self.limit)} of the rows that score above {threshold:g} are positive"
+
+
+Promise = MaxFPR | MinPrecision | MinRecall

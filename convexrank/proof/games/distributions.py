@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from flint import arb_mat
@@ -44,26 +44,6 @@ from convexrank.proof.graphs import Walk
 
 Array = np.ndarray
 _BELOW_ONE = 1.0 - 2.0**-53
-
-
-class Simplex(Protocol):
-    """Interface of generators of distributions for proofs."""
-
-    def value(self, w: Balls) -> arb:
-        """Enclose φ at a vector that is a distribution up to rounding."""
-        ...
-
-    def conjugate(self, z: Balls, near: Array) -> arb:
-        """Return a bound from above on φ*, close where ``near`` is close to the maximiser."""
-        ...
-
-    def feasible(self, w: Array) -> Balls:
-        """Return a distribution near w."""
-        ...
-
-    def of_columns(self, walk: Walk) -> Balls:
-        """Enclose φ of each column of a walk's matrix."""
-        ...
 
 
 def over_sum(w: Balls) -> Balls:
