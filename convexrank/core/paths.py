@@ -27,7 +27,7 @@ _STRENGTHS = ("l1", "l2")
 _SHARES = ("max_fpr", "tau")
 _PARAMETERS = (*_STRENGTHS, "p", "alpha", *_SHARES)
 # Where the figure is, which is imported when it is drawn.
-_FIGURE = "plotting.paths:weights_and_gaps"
+_FIGURE = "plotting.convergence:weights_and_gaps"
 # No minimiser exists from here on.
 _MOST_VALUES = 1_000_000
 _ENDS = frozenset({Status.SEPARABLE, Status.UNBOUNDED})
