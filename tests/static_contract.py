@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from convexrank.solvers.descent.jaxopt_lbfgs import JaxObjective
     from convexrank.solvers.descent.multi_start import Multimodal
     from convexrank.solvers.descent.stochastic_gradient import FiniteSum
-    from convexrank.solvers.fixed_point._sweeps import AffineFixedPoint
+    from convexrank.solvers.fixed_point._affine import AffineFixedPoint
     from convexrank.solvers.fixed_point.ordered_sweeps import NormSweeps
     from convexrank.solvers.jitted.accelerated import JaxProximal
     from convexrank.solvers.jitted.newton import JaxCurved

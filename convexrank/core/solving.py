@@ -48,7 +48,7 @@ SOLVERS = {
     "sequential-projections": "two_sets:SequentialProjections",
     "parallel-projections": "two_sets:ParallelProjections",
     "power": "fixed_point.power:Power",
-    "gauss-seidel": "fixed_point.power:GaussSeidel",
+    "gauss-seidel": "fixed_point.gauss_seidel:GaussSeidel",
     "ordered-sweeps": "fixed_point.ordered_sweeps:OrderedSweeps",
     "interior-point": "saddle.interior_point:InteriorPoint",
     "multi-start": "descent.multi_start:MultiStart",

@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import FixedPoint
-from convexrank.graphs import Graph, Transition
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.io.build import cuts
+from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._anderson import Mixing
 
 Array = np.ndarray
-
-
-@runtime_checkable
-class AffineFixedPoint(FixedPoint, Protocol):
-    """A fixed point x = αTx + (1−α)v on a graph, one for each operator: what a sweep over the nodes needs."""
-
-    @property
-    def graph(self) -> Graph:
-        """The graph."""
-        ...
-
-    @property
-    def alpha(self) -> float:
-        """The damping factor, below 1."""
-        ...
-
-    @property
-    def operators(self) -> Sequence[Transition]:
-        """The operators, one for each column of x."""
-        ...
-
-    @property
-    def teleport(self) -> Array:
-        """The distributions v, shape (n,) or (n, k)."""
-        ...
-
 
 # Nodes looked at at a time: what is made on the way stays small.
 _PIECE = 1 << 15

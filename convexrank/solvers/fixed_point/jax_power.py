@@ -19,6 +19,7 @@ from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.data.shards.agreement import arguments_of, asked_of, check_alike, check_arguments, sheet
 from convexrank.data.shards.ranks import Ranks
+from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._mesh import (
     OnMesh,
     check_mesh,
@@ -28,7 +29,6 @@ from convexrank.solvers.fixed_point._mesh import (
     silent,
 )
 from convexrank.solvers.fixed_point._mesh_norms import NormFixedPoint, NormsOnMesh
-from convexrank.solvers.fixed_point._sweeps import AffineFixedPoint
 
 Array = np.ndarray
 
