@@ -14,8 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from convexrank.backend.interruption import Block, import_module
-from convexrank.backend.progress import LOGGER
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import LOGGER, level_of_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Ordered, Solvable, members
 from convexrank.core.loop import Options, Solver, iterate

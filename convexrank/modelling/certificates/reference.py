@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.modelling.certificates.chains import of_chain
-from convexrank.modelling.certificates.pair_blocks import blocks
+from convexrank.modelling.certificates.pair_blocks import blocks, of_chain
 from convexrank.modelling.certificates.rounding import Sizes, summed
 from convexrank.modelling.conjugate import has_conjugate
 from convexrank.modelling.expressions import (
