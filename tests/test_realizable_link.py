@@ -17,9 +17,7 @@ import convexrank as cr
 from convexrank.core.results import Status
 from convexrank.problems.realizable._scores import RealizableScores
 from convexrank.problems.realizable.realizable_link import ImageOfBall, RealizableLink
-from convexrank.solvers.two_sets.admm import ADMM
-from convexrank.solvers.two_sets.alternating_projections import SequentialProjections
-from convexrank.solvers.two_sets.averaged_projections import ParallelProjections
+from convexrank.solvers.two_sets import ADMM, ParallelProjections, SequentialProjections
 from tests.tolerances import tolerance
 
 SOLVERS = pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
-from convexrank.backend.read_only import repeated
+from convexrank.backend.cached import cached_property, repeated
 from convexrank.modelling.expressions import LogSumExp, Maximum, Node, Scores, affine
 
 Array = np.ndarray
