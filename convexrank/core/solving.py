@@ -7,17 +7,19 @@ import math
 import re
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, cast
 
 import numpy as np
 
+from convexrank.backend.deadline import OutOfTimeError, ending_after
 from convexrank.backend.interruption import Block, import_module
 from convexrank.backend.progress import LOGGER, level_of_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Ordered, Solvable, members
-from convexrank.core.loop import Options, Solver, iterate
+from convexrank.core.loop import Options, Solver, iterate, moment_after
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_flag, check_function, check_integer, check_path, check_positive, shown
 
@@ -298,6 +300,13 @@ def _about_order(problem: Ordered, solution: Solution, top: int) -> str:
     return f"{solution.message}; {tied}"
 
 
+def _remark(problem: Solvable, solution: Solution, options: Options) -> str:
+    """Return the problem's remark on the point; after a solve that was stopped only what is evaluated in a moment."""
+    with suppress(OutOfTimeError), ending_after(0.5 * moment_after(solution.status, options)):
+        return problem.remark(solution.x)
+    return ""
+
+
 def solve(
     problem: Solvable,
     solver: str | Solver[Any] | None = None,
@@ -362,8 +371,7 @@ def solve(
         solution = replace(solution, message=f"{solution.message}; {solution.solver} chosen: {reason}")
     if options.top:
         solution = replace(solution, message=_about_order(cast(Ordered, problem), solution, options.top))
-    remark = problem.remark(solution.x)
-    if remark:
+    if remark := _remark(problem, solution, options):
         solution = replace(solution, message=f"{solution.message}; {remark}")
     if LOGGER.isEnabledFor(logging.INFO):
         said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds

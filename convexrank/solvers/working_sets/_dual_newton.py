@@ -259,6 +259,7 @@ class DualIterate:
         """The products of all pairs of rows over the columns in use, a few of them made dense at a time."""
         products = np.zeros((len(self.scores), len(self.scores)))
         for start in range(0, len(used), _DENSE_COLUMNS):
+            check_time()
             columns = self._dense(used[start : start + _DENSE_COLUMNS])
             bends = np.broadcast_to(self.penalty.curvatures, self.w.shape)[
                 used[start : start + _DENSE_COLUMNS]
