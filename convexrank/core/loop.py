@@ -27,6 +27,8 @@ _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
 # Ends that the caller brought about: the point so far counts, and what is proved about it in the seconds that remain.
 _STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
 _GRACE = 0.5
+# Ends at a state that may have part of its work before it.
+_UNFINISHED = _STOPPED | {Status.MAX_ITER}
 _UNDECIDED = "whether a minimiser exists was not decided in the time that was left; raise time_limit"
 _NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
@@ -203,6 +205,8 @@ class Monitor:
 
     def is_finite(self, state: State) -> bool:
         """Return whether a method can go on from a state."""
+        if self.best is not None and state.x is self.best.x:
+            return not math.isnan(state.residual)
         if self.problem.has_objective:
             return math.isfinite(state.value)
         return bool(np.isfinite(state.x).all()) and not math.isnan(state.residual)
@@ -260,6 +264,8 @@ class Monitor:
         if self._bar is not None:
             self._bar.close()
         best = self.best
+        if status in _UNFINISHED and not self.problem.has_objective:
+            best = self._completed(best)
         if best is None and status in _STOPPED:
             best = self._start()
         may_lack_minimiser = best is not None and self.problem.may_lack_minimiser(best.x)
@@ -287,6 +293,13 @@ class Monitor:
                 self.trace["gap"][-1] = certificate.gap
             message = message if status.lacks_minimum else f"{message} ({certificate})"
         return self._solution(best, certificate, status, message, iterations)
+
+    def _completed(self, best: State | None) -> State | None:
+        """The last state for the whole problem, where it is better than the best one."""
+        if self.last is None or self.last.complete is None:
+            return best
+        whole = self.last.complete()
+        return whole if best is None or whole.residual < best.residual else best
 
     def _nonexistence(self) -> tuple[tuple[Status, Array, str] | None, str]:
         """Return why there is no minimiser, in the time that is left; a remark where that is too short."""
