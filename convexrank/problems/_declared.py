@@ -42,6 +42,10 @@ from convexrank.problems.out_of_memory._streams import refuse_chunks
 
 Array = np.ndarray
 
+_READ_BY = (
+    "Inside risk(f), scores are read by functions of convexrank.modelling, such as exp, mean, total and maximum; those "
+    "of numpy, comparisons and indices do not apply."
+)
 # What is at most this large, beside the scores, counts as 0.
 _ROUNDING = 1e-13
 
@@ -78,7 +82,11 @@ class Declared(LinearScores):
         raise self._unstated("risk(f)", "an expression of the scores, such as mean(softplus(-f.positive))")
 
     def _program_of(self, groups: Any, rows: int) -> Program:
-        risk = self.risk(groups)
+        try:
+            risk = self.risk(groups)
+        except (TypeError, AttributeError) as error:
+            error.add_note(_READ_BY)
+            raise
         if not isinstance(risk, Node):
             raise TypeError(
                 f"risk(f) of {type(self).__name__} returned {type(risk).__name__}, expected an expression of scores."
