@@ -36,7 +36,7 @@ from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth, is
 from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._smoothed_weights import SmoothedRisks
-from convexrank.problems.duals._many_pairs import MODEL, refuse_many_pairs
+from convexrank.problems.duals._blocks import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._streams import refuse_chunks
 

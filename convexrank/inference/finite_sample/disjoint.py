@@ -22,8 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from convexrank.inference.concentration import generator, share_lower
-from convexrank.inference.finite_sample.betting import BETS
+from convexrank.inference.finite_sample.betting import BETS, generator, share_lower
 from convexrank.metrics.tuples import systems
 
 Array = np.ndarray
