@@ -28,6 +28,8 @@ _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
 # which is this part of time_limit and no less than so many seconds.
 _STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
 _PART, _MOMENT = 0.05, 0.15
+# Ends at a state that may have part of its work before it.
+_UNFINISHED = _STOPPED | {Status.MAX_ITER}
 _UNDECIDED = "whether a minimiser exists was not decided in the time that was left; raise time_limit"
 _NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
@@ -206,7 +208,8 @@ class Monitor:
         """Return whether a method can go on from a state."""
         if self.problem.has_objective:
             return math.isfinite(state.value)
-        return bool(np.isfinite(state.x).all()) and not math.isnan(state.residual)
+        is_known = self.best is not None and state.x is self.best.x
+        return (is_known or bool(np.isfinite(state.x).all())) and not math.isnan(state.residual)
 
     def _limits(self, state: State) -> Status | None:
         if state.stalled:
@@ -265,6 +268,8 @@ class Monitor:
         if self._bar is not None:
             self._bar.close()
         best = self.best
+        if status in _UNFINISHED and not self.problem.has_objective:
+            best = self._completed(best)
         if best is None and status in _STOPPED:
             best = self._start()
         may_lack_minimiser = best is not None and self.problem.may_lack_minimiser(best.x)
@@ -292,6 +297,16 @@ class Monitor:
                 self.trace["gap"][-1] = certificate.gap
             message = message if status.lacks_minimum else f"{message} ({certificate})"
         return self._solution(best, certificate, status, message, iterations)
+
+    def _completed(self, best: State | None) -> State | None:
+        """The last state for the whole problem, where it is better than the best one."""
+        if self.last is None or self.last.complete is None:
+            return best
+        try:
+            whole = self.last.complete()
+        except OutOfTimeError:
+            return best
+        return whole if best is None or whole.residual < best.residual else best
 
     def _nonexistence(self) -> tuple[tuple[Status, Array, str] | None, str]:
         """Return why there is no minimiser, in the time that is left; a remark where that is too short."""
