@@ -116,7 +116,7 @@ class Continuation:
         seen = [place_at(problem, last.w, last.width)]
         if seen[0].objective - seen[0].bound > 2.0 * goal * max(1.0, abs(path.best)):
             seen.append(place_at(problem, found.x, last.width))
-        ahead = _advanced(replace(path, here=seen[-1], rounds=path.rounds - 1, sides=sides), state, seen)
+        ahead = _advanced(replace(path, here=seen[0], rounds=path.rounds - 1, sides=sides), state, seen)
         share = max(share * _FEWER, _LEAST_ALONE) if ahead.residual < 0.1 * gap else min(share * _MORE, _MOST)
         return replace(ahead, memory=replace(ahead.memory, share=share))
 
