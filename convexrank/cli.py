@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from convexrank import __version__
-from convexrank.commands.options import Parser, spelled
+from convexrank.commands.outcome import Parser, spelled
 
 __all__ = ["main"]
 
@@ -119,7 +119,7 @@ def _demo(arguments: argparse.Namespace) -> Any:
 def _verify(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    from convexrank.verification.designs import classes
+    from convexrank.verification.definitions import classes
     from convexrank.verification.report import verify
 
     target = [_registered(name) for name in arguments.names]

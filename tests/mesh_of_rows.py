@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import convexrank as cr
-from convexrank.solvers.jitted.meshes import shared
+from convexrank.solvers.jitted.devices import shared
 
 # Devices of each mesh: all counts for one problem, for the others one that divides the rows and one that does not.
 COUNTS = {"PNormPush": (1, 2, 3, 4, 8), "with l1": (1, 3, 8), "queries": (1, 3, 8)}

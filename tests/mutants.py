@@ -40,7 +40,7 @@ _SLOW = "not no_solve and not every_solver and not dense and not memory and not 
 MODULES = {
     "proof/check": "tests/test_proof_check.py tests/test_proof_export.py -k 'not alone and not without and not fields'",
     "metrics/push": "tests/test_metrics.py tests/test_metrics_input.py -k 'r_p or r_max or heights or table_1'",
-    "projections/monotone": "tests/test_projections_isotonic.py tests/test_projections_input.py -k 'not imports'",
+    "projections/increments": "tests/test_projections_isotonic.py tests/test_projections_input.py -k 'not imports'",
     "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",
     "modelling/log_sum_exps/sums": "tests/test_many_rows.py tests/test_second_order.py tests/test_boosting.py",
     "modelling/log_sum_exps/many_rows": "tests/test_many_rows.py",
@@ -182,7 +182,7 @@ EQUIVALENT = {
             "-scores, min(k, n - 1))[: k << 1]": "the same, and 2 k is k + 1 for one",
         }.items()
     },
-    "projections/monotone": {
+    "projections/increments": {
         (
             "return np.clip(fitted, floor, ceiling) if floor > -np.inf or ceiling < np.inf else fitted",
             "return np.clip(fitted, floor, ceiling) if floor != -np.inf or ceiling < np.inf else fitted",

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from convexrank.solvers.fixed_point.ordered_sweeps import NormSweeps
     from convexrank.solvers.jitted.accelerated import JaxProximal
     from convexrank.solvers.jitted.newton import JaxCurved
-    from convexrank.solvers.saddle._saddle import Saddle
     from convexrank.solvers.saddle.interior_point import Flows
     from convexrank.solvers.saddle.multiplier_search import Constrained
+    from convexrank.solvers.saddle.no_regret_play import Saddle
     from convexrank.solvers.saddle.through_primal import HasPrimal
-    from convexrank.solvers.two_sets._split_feasibility import SplitFeasibility
+    from convexrank.solvers.two_sets import SplitFeasibility
     from convexrank.solvers.working_sets.working_sets import Columnwise
 
     def kinked(x: TopPush | RmaxPush | RankSVM | Formulation) -> Smoothable:

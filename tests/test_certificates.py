@@ -309,6 +309,32 @@ def test_a_lower_bound_of_a_tiny_power_is_not_above_the_exact_value(name, p):
         assert solution.certificate.lower_bound <= problem.prove(solution).value
 
 
+@pytest.mark.parametrize("p", [1e-5, 1e-9, 1e-15, 1e-200])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("queries", [0, 1, 2])
+def test_values_of_tiny_powers_have_all_digits(p, weighted, queries):
+    """The logarithm of a mean of e^(pf) over p, against the first cumulants of f."""
+    rng = np.random.default_rng(3)
+    X, y, w = rng.normal(size=(24, 2)), np.arange(24) % 2, rng.normal(size=2)
+    weights = rng.integers(1, 4, size=24).astype(float) if weighted else None
+    qid = np.arange(24) // 4 % queries if queries else None
+    problem = cr.problems.PNormPush(X, y, p, l2=0.1, sample_weight=weights, qid=qid)
+    expected = 0.05 * w @ w
+    for query in range(max(queries, 1)):
+        there = np.full(24, True) if qid is None else qid == query
+        f = [X[there & (y == label)] @ w for label in (1, 0)]
+        c = np.ones(24) if weights is None else weights
+        shares = [c[there & (y == label)] / c[there & (y == label)].sum() for label in (1, 0)]
+        apart = f[1] - shares[1] @ f[1]
+        expected += np.log(shares[0] @ np.exp(-f[0])) + shares[1] @ f[1]
+        expected += p * (shares[1] @ apart**2) / 2 + p * p * (shares[1] @ apart**3) / 6
+    close = pytest.approx(expected, rel=tolerance("summation"))
+    assert problem.objective(w) == close
+    assert problem.certificate(w).value == close
+    assert problem.second_order(w)[0] == close
+    assert problem.certificate(w).lower_bound <= expected
+
+
 def ring_with_chords(n):
     """A weighted graph in which every node is reached and links on."""
     rng, nodes = np.random.default_rng(3), np.arange(n)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import convexrank as cr
 from convexrank import cli
-from convexrank.commands.options import given_options, options_of, tabular
+from convexrank.commands.outcome import given_options, options_of, tabular
 from convexrank.data import did_you_mean, read_table
 from convexrank.data.files import tables
 from tests.tolerances import TOLERANCES

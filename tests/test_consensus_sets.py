@@ -187,7 +187,7 @@ def test_corners_are_feasible_and_reach_every_linear_extreme(kind):
 
 
 def test_corners_of_a_chain_by_hand_are_those_of_its_constraints():
-    from convexrank.consensus.projections.corners import corners
+    from convexrank.consensus.projections.hull import corners
 
     sets = PartialOrders([[[2, 0, 3]], [[1]], [[0]], [[0]]])
     by_hand = sets.vertices(0)

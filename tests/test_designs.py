@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 import convexrank as cr
 from convexrank.features import Products, Stacked, Thresholds
 from convexrank.problems.margin_retargeting import _existence
-from convexrank.verification.designs import takes_designs
+from convexrank.verification.definitions import takes_designs
 from tests.tolerances import tolerance
 
 ENTRIES = st.one_of(st.integers(-2, 3).map(float), st.just(float("nan")))

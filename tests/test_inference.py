@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from convexrank import inference, metrics
-from convexrank.inference import concentration
 from convexrank.inference.arguments import measure_named
+from convexrank.inference.finite_sample import betting as concentration
 from tests.tolerances import tolerance
 
 # What holds for every sample is tested on small ones.

@@ -13,9 +13,11 @@ import pytest
 import convexrank as cr
 from convexrank.backend import deadline
 from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, rounds_in_time, time_left
-from convexrank.core.loop import State
+from convexrank.core.loop import Options, State, moment_after
+from convexrank.modelling.kernels import layout
 from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets
 from convexrank.solvers.descent import jaxopt_lbfgs
+from tests.tolerances import tolerance
 
 CALL = 0.1  # seconds of a slow oracle
 
@@ -101,6 +103,103 @@ def test_a_sum_over_all_pairs_looks_at_the_clock_between_its_blocks(name):
     problem.certificate(np.zeros(2))
     with pytest.raises(OutOfTimeError), ending_after(-1.0):
         problem.reference_scores(np.zeros(60))
+
+
+@pytest.mark.parametrize("name", ["values", "slopes", "second derivatives"])
+def test_a_compiled_loop_over_pairs_looks_at_the_clock_between_stretches(name, monkeypatch):
+    """A loop that is cut into stretches finds what one over all pairs finds, and is left when the time is over."""
+    monkeypatch.setattr(layout, "_STRETCH", 100)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), rng.integers(0, 5, size=60)
+    cut = cr.problems.ConvexRisk(X, y, "logistic", l2=0.1)
+    w, v = rng.normal(size=(2, 2))
+
+    def asked(problem):
+        if name == "second derivatives":
+            return problem.second_order(w)[2] @ v
+        value, slope = problem.smooth_value_and_gradient(w)
+        return value if name == "values" else slope
+
+    found = asked(cut)
+    with pytest.raises(OutOfTimeError), ending_after(-1.0):
+        asked(cut)
+    monkeypatch.undo()
+    whole = cr.problems.ConvexRisk(X, y, "logistic", l2=0.1)
+    assert found == pytest.approx(asked(whole), rel=tolerance("summation"))
+
+
+@pytest.mark.parametrize("partners", [[7], [0, 0, 0], [3, 9, 0, 40, 1, 1, 9], [1] * 50])
+def test_stretches_have_every_row_once_and_not_too_many_pairs(partners, monkeypatch):
+    monkeypatch.setattr(layout, "_STRETCH", 10)
+    counts = np.array(partners)
+    parts = layout._stretches(counts)
+    assert np.concatenate([np.arange(len(counts))[rows] for rows in parts]).tolist() == list(
+        range(len(counts))
+    )
+    for rows in parts:
+        # fewer than two stretches' pairs, but for a row that alone has more
+        assert counts[rows].sum() < 10 + counts[rows][-1]
+    assert len(parts) <= 1 + counts.sum() // 10
+
+
+class Endless(cr.problems.PNormPush):
+    """Each evaluation looks at the clock for ever."""
+
+    def _wait(self, *_):
+        start = time.perf_counter()
+        while time.perf_counter() - start < 20.0:
+            check_time()
+        raise AssertionError("no deadline stood")
+
+    smooth_value_and_gradient = second_order = objective = certificate = remark = _wait
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_limit_holds_for_the_first_evaluation_the_certificate_and_remarks(given):
+    """Nothing of them is found in time: the value is not known, and nothing is proved."""
+    problem = Endless(*DATA, p=4, l2=1e-3)
+    start = time.perf_counter()
+    solution = solved(problem, "lbfgs", time_limit=0.1, x0=np.ones(2) if given else None)
+    assert time.perf_counter() - start < 5.0
+    assert solution.status is cr.Status.TIME_LIMIT
+    assert solution.x.tolist() == [1.0, 1.0] if given else [0.0, 0.0]
+    assert np.isnan(solution.value)
+    assert solution.gap == np.inf
+
+
+@pytest.mark.parametrize(("limit", "moment"), [(0.1, 0.15), (100.0, 5.0), (np.inf, 0.15)])
+def test_what_comes_after_a_limit_takes_a_moment(limit, moment):
+    options = Options(1e-8, None, limit, None, False)
+    for status in cr.Status:
+        stopped = status in (cr.Status.TIME_LIMIT, cr.Status.INTERRUPTED)
+        assert moment_after(status, options) == pytest.approx(moment if stopped else np.inf)
+
+
+def test_evidence_that_was_found_in_time_counts(monkeypatch):
+    """Cutting planes that the deadline ends keep the gap so far; half of a witness proves nothing."""
+    problem = cr.problems.RmaxPush.random(3)
+    w = np.zeros(problem.dimension)
+    whole, calls, most = problem.certificate(w), [], [0]
+    tangent = type(problem).reference_minorant
+
+    def counted(self, *given):
+        calls.append(1)
+        if len(calls) > most[0]:
+            raise OutOfTimeError
+        return tangent(self, *given)
+
+    monkeypatch.setattr(type(problem), "reference_minorant", counted)
+    gaps = []
+    for most[0] in (1, 2, 5, 40):
+        calls.clear()
+        gaps.append(problem.certificate(w).gap)
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[-1] < gaps[0]
+    assert gaps[-1] >= whole.gap
+    most[0] = 2
+    calls.clear()
+    shares = cr.Witness(np.random.default_rng(0).normal(size=(4, problem.dimension)), np.full(4, 0.25))
+    assert problem.certificate(w, shares).gap == gaps[0]
 
 
 # --- before the first point -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import convexrank as cr
 from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.io import build
 from convexrank.problems import LpqRank
-from convexrank.problems.graph_ranks._random_graph import random_graph
+from convexrank.problems.graph_ranks._base import random_graph
 from tests.graph_files import real_graph
 from tests.tolerances import tolerance
 

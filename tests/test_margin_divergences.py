@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.problems.margin_retargeting import _cvxpy
+from convexrank.problems.margin_retargeting import _definition as _cvxpy
 from convexrank.problems.margin_retargeting._reference import evidence
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
 from convexrank.problems.queries._base import random_queries

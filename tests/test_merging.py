@@ -159,3 +159,16 @@ def test_queries_grades_and_constants_of_rows_are_not_merged():
             return mean(hinge(maximum(f.negative) - f.positive + np.linspace(0.0, 1.0, int(y.sum()))))
 
     assert groups_of_rows(Margins(X, y, l2=0.1).program, X @ w, 0.1) is None
+
+
+def test_kinks_of_many_rows_with_grades_are_solved_with_all_rows(monkeypatch):
+    """Rows that cannot be merged are no reason to draw some of them by class, of which grades have more than two."""
+    X, _ = drawn(n=300)
+    grades = np.round(X[:, 0] + np.random.default_rng(1).normal(size=300))
+    truth = P.ConvexRisk(X, grades, "hinge", l2=0.1).solve()
+    monkeypatch.setattr(_formulation, "_MANY", 100)
+    problem = P.ConvexRisk(X, grades, "hinge", l2=0.1)
+    assert "Mergeable" not in problem.capabilities
+    found = problem.solve()
+    assert found.converged
+    assert abs(found.value - truth.value) <= found.gap + truth.gap

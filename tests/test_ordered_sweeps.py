@@ -9,7 +9,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.graphs.compiled import norm_sweeps
-from convexrank.problems.graph_ranks._random_graph import random_graph
+from convexrank.problems.graph_ranks._base import random_graph
 from convexrank.solvers.fixed_point import ordered_sweeps
 
 WEAK = ("inside", "entry", "outside")

@@ -278,6 +278,26 @@ def test_a_point_without_a_gradient_gives_no_bound():
         problem.certificate(np.full(3, -1.0))
 
 
+@pytest.mark.parametrize(
+    "stated",
+    [
+        lambda f: mean(np.exp(-f.positive)),
+        lambda f: f.positive.mean(),
+        lambda f: mean(f.positive[:3]),
+        lambda f: mean(abs(f.positive)),
+        lambda f: mean(f.positive) if mean(f.negative) > 0 else mean(f.negative),
+    ],
+)
+def test_what_does_not_read_scores_is_refused_with_the_module_that_does(stated):
+    class Bad(cr.Formulation):
+        def risk(self, f):
+            return stated(f)
+
+    with pytest.raises((TypeError, AttributeError)) as caught:
+        Bad(X, NOISY, l2=1.0).solve()
+    assert any("functions of convexrank.modelling" in note for note in caught.value.__notes__)
+
+
 # --- names of own losses ----------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.features import Thresholds
-from convexrank.problems import _proved_zeros
+from convexrank.problems import _largest_l1 as _proved_zeros
 from tests.tolerances import tolerance
 
 KINDS = ("push", "push, l2", "sparse push", "thresholds", "listnet", "squares")

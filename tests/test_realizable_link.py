@@ -17,9 +17,7 @@ import convexrank as cr
 from convexrank.core.results import Status
 from convexrank.problems.realizable._scores import RealizableScores
 from convexrank.problems.realizable.realizable_link import ImageOfBall, RealizableLink
-from convexrank.solvers.two_sets.admm import ADMM
-from convexrank.solvers.two_sets.alternating_projections import SequentialProjections
-from convexrank.solvers.two_sets.averaged_projections import ParallelProjections
+from convexrank.solvers.two_sets import ADMM, ParallelProjections, SequentialProjections
 from tests.tolerances import tolerance
 
 SOLVERS = pytest.mark.parametrize(
@@ -299,6 +297,47 @@ def test_outside_the_ball_the_excess_counts():
     w[0] = problem.radius + 50.0
     assert problem.violation(w) >= 50.0
     assert np.linalg.norm(problem.project_feasible(w)) == pytest.approx(problem.radius)
+
+
+# --- the certificate ------------------------------------------------------------------------------------------------
+
+
+def noisy(rows, offset):
+    """Targets far from every link of the scores, of features with an offset."""
+    rng = np.random.default_rng(rows)
+    X = rng.normal(size=(rows, 3))
+    y = np.tanh(X @ [1.0, -0.5, 0.2]) + 0.5 * rng.normal(size=rows)
+    return RealizableLink(X + offset, y, radius=2.0, strong=0.8, smooth=6.0)
+
+
+def nearest_far(problem, scores, limits):
+    """The root mean square between scores and realizable ones, by increments between neighbouring targets."""
+    theta = cp.Variable(problem.rows)
+    order = np.argsort(problem.y)
+    gaps, rises = np.diff(problem.y[order]), cp.diff(theta[order])
+    limits = [*limits, rises >= problem.strong * gaps, rises <= problem.smooth * gaps]
+    far = cp.norm2(scores - theta) / math.sqrt(problem.rows)
+    return cp.Problem(cp.Minimize(far), limits).solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+@pytest.mark.parametrize("rows", [6, 60, 1_000])
+def test_a_certified_violation_is_a_bound_on_both_sides(rows, offset):
+    """The gap is no less than the violation at the point, the lower bound no more than that of any point."""
+    problem, rng, exact = noisy(rows, offset), np.random.default_rng(1), tolerance("conic point")
+    w = cp.Variable(problem.dimension)
+    least = nearest_far(problem, problem.X @ w, [cp.norm2(w) <= problem.radius])
+    solution = problem.solve()
+    for point in (solution.x, np.zeros(3), *(problem.project_feasible(5.0 * rng.normal(size=(2, 3))))):
+        certificate = problem.certificate(point)
+        assert certificate.kind == "violation"
+        assert certificate.gap >= nearest_far(problem, problem.X @ point, []) * (1.0 - exact)
+        assert 0.0 <= certificate.lower_bound <= least * (1.0 + exact)
+        assert certificate.lower_bound <= certificate.gap
+    # neither bound says nothing
+    assert solution.certificate.lower_bound > 0.0
+    assert solution.certificate.gap <= 1.5 * least
 
 
 # --- the checkers themselves ----------------------------------------------------------------------------------------

@@ -25,8 +25,13 @@ import convexrank as cr
 from convexrank.data import Chunks, Shards
 from convexrank.data.shards import agreement
 from convexrank.data.shards import watch as watching
-from convexrank.data.shards.agreement import arguments_of, check_alike, check_queries, labels_type
-from convexrank.data.shards.sums import compensated_sum
+from convexrank.data.shards.agreement import (
+    arguments_of,
+    check_alike,
+    check_queries,
+    compensated_sum,
+    labels_type,
+)
 from convexrank.data.shards.watch import Watch
 from convexrank.problems.out_of_memory._streams import LogSums, Sums
 from tests import ranks_program as program

@@ -18,7 +18,7 @@ from convexrank.problems._declared import Declared
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.solvers.jitted.newton import JaxNewton
 from convexrank.verification.comparison import Case, Comparison, disagree
-from convexrank.verification.designs import classes, takes_designs
+from convexrank.verification.definitions import classes, takes_designs
 from convexrank.verification.report import Report, _instances
 
 SCORERS = [name for name, cls in REGISTRY.items() if issubclass(cls, LinearScores)]

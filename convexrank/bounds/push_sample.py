@@ -22,18 +22,59 @@ halfspaces (:meth:`convexrank.bounds.Halfspaces.deviation`) replace both steps.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from convexrank.bounds.coverings import FiniteFamily, Halfspaces, as_covering
-from convexrank.bounds.result import Bound
 from convexrank.data import check_at_least, check_nonnegative, check_probability
 from convexrank.metrics import heights
 from convexrank.metrics import push_risk as empirical_push_risk
-from convexrank.metrics.tally import tally
+from convexrank.metrics.queries import tally
 
-__all__ = ["chernoff", "push_risk"]
+__all__ = ["Bound", "chernoff", "push_risk"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound, with its terms.
+
+    Parameters
+    ----------
+    value : float
+        The bound, even if it is above the trivial value.
+    pieces : dict of str to float
+        The terms of the bound, by name.
+    source : str
+        The statement with its number in the paper, or the place of its derivation.
+    limit : float
+        The trivial value, which the bounded quantity never exceeds.
+    refuted : bool
+        Whether the statement fails for some data; then the value is not a valid bound.
+    note : str
+        The error in the statement, or its assumptions.
+
+    Examples
+    --------
+    >>> from convexrank import bounds
+    >>> family = bounds.Halfspaces(1)
+    >>> few = bounds.push_risk([1, 0, 1, 0], [2.0, 1.0, 0.5, 0.0], p=4, delta=0.05, covering=family)
+    >>> print(f"{few.value:.2f}", few.vacuous, few.source)
+    1.27 True convexrank.bounds.push_sample, halfspaces
+    """
+
+    value: float
+    pieces: dict[str, float]
+    source: str
+    limit: float = 1.0
+    refuted: bool = False
+    note: str = field(default="", repr=False)
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the bound is not informative: it is not below the trivial value."""
+        return not self.value < self.limit
 
 
 def push_risk(y: Any, s: Any, p: float, delta: float, *, theta: float = 0.0, covering: Any = 1) -> Bound:

@@ -20,7 +20,7 @@ from scipy.special import bdtrc
 
 from convexrank.calibration.rows import Levels, read_levels
 from convexrank.data import check_probability, check_vector
-from convexrank.inference.concentration import share_lower
+from convexrank.inference.finite_sample.betting import share_lower
 from convexrank.projections import isotonic
 
 Array = np.ndarray

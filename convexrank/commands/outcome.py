@@ -1,17 +1,21 @@
-"""Results of commands, and the format of numbers within 80 columns."""
+"""Options of a problem on the command line, and results of commands within 80 columns."""
 
 from __future__ import annotations
 
+import argparse
+import inspect
 import json
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any
+from typing import Any, NoReturn
 
 from convexrank.core.results import ConvergenceWarning, Solution
+from convexrank.data import check_choice, did_you_mean
+from convexrank.data.messages import Advised, Message
 
 #: Exit statuses; 2 is that of arguments that cannot be used.
 FINE, DISAGREES = 0, 1
@@ -88,3 +92,108 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value
+
+
+# The data of a problem, which come from a table and not from an option.
+_DATA = ("X", "y", "qid", "sample_weight")
+_WORDS = {"true": True, "yes": True, "false": False, "no": False, "none": None}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors suggest choices with a similar spelling."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2, usage and message."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction) and "invalid choice: '" in message:
+                message += did_you_mean(message.split("invalid choice: '")[1].split("'")[0], action.choices)
+        super().error(message)
+
+
+def formulation(name: str) -> Any:
+    """Return the class of problems that has this name."""
+    from convexrank import problems
+
+    known = {key: getattr(problems, key) for key in problems.__all__ if key != "REGISTRY"}
+    return check_choice(name, known, "problem")
+
+
+def tabular(cls: Any) -> bool:
+    """Return whether a class of problems takes a table: features and a label."""
+    return list(inspect.signature(cls).parameters)[:2] == ["X", "y"]
+
+
+def knows_queries(cls: Any) -> bool:
+    """Return whether a class of problems takes the query of each row."""
+    return "qid" in inspect.signature(cls).parameters
+
+
+def options_of(cls: Any) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a class of problems that are options: all but the data."""
+    parameters = inspect.signature(cls).parameters
+    return {name: item for name, item in parameters.items() if name not in _DATA}
+
+
+def given_options(cls: Any, words: list[str], others: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """Read words such as ``--p 8 --l2=0.1`` as arguments of the constructor; leave out those of others alone.
+
+    Raises
+    ------
+    ValueError
+        When an option is unknown, has no value, or is repeated, or a required option is missing.
+    """
+    known, found, rest = options_of(cls), {}, list(words)
+    theirs = {name for other in others for name in options_of(other)} - set(known)
+    while rest:
+        word, _, value = rest.pop(0).partition("=")
+        name = word.removeprefix("--").replace("-", "_")
+        if not word.startswith("--") or name not in {*known, *theirs}:
+            raise ValueError(
+                f"{word} is no option of {cls.__name__}{did_you_mean(word, map(_option, known))}, expected one of: "
+                f"{_listed(known)}."
+            )
+        if name in found:
+            raise ValueError(f"{word} is given twice, expected it once.")
+        if not value and not rest:
+            raise ValueError(f"{word} has no value; write {word} VALUE.")
+        found[name] = _value(value or rest.pop(0))
+    found = {name: value for name, value in found.items() if name in known}
+    missing = [name for name, item in known.items() if item.default is item.empty and name not in found]
+    if missing:
+        raise ValueError(f"{cls.__name__} needs {_listed(missing)}; write {_option(missing[0])} VALUE.")
+    return found
+
+
+def spelled(error: Exception, known: Container[str]) -> str:
+    """Return the message of an error; arguments that it advises are options where the command has them."""
+
+    def option(advised: Advised) -> str:
+        if advised.name not in known:
+            return str(advised)
+        value = "" if advised.value is None or advised.value is True else f" {advised.value}"
+        return _option(advised.name) + value
+
+    message = error.args[0] if error.args else None
+    return message.spelled(option) if isinstance(message, Message) else str(error)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(_option, names))
+
+
+def _value(text: str) -> Any:
+    """A word, a number, several numbers with commas between them, or text."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if "," in text:
+        return tuple(_value(part) for part in text.split(","))
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -6,8 +6,17 @@ import argparse
 from typing import Any
 
 from convexrank.backend.interruption import as_a_whole
-from convexrank.commands.options import formulation, given_options, knows_queries
-from convexrank.commands.outcome import DISAGREES, FINE, Outcome, as_json, paragraph, quiet
+from convexrank.commands.outcome import (
+    DISAGREES,
+    FINE,
+    Outcome,
+    as_json,
+    formulation,
+    given_options,
+    knows_queries,
+    paragraph,
+    quiet,
+)
 from convexrank.data import read_letor
 
 _EPILOG = """Other options, such as --l2 0.1, go to each problem that has them. The exit

@@ -7,8 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.commands.options import formulation, given_options, tabular
-from convexrank.commands.outcome import Outcome, answered, as_json, quiet, solution_lines
+from convexrank.commands.outcome import (
+    Outcome,
+    answered,
+    as_json,
+    formulation,
+    given_options,
+    quiet,
+    solution_lines,
+    tabular,
+)
 from convexrank.core.results import Solution
 from convexrank.data import TableData, read_table
 

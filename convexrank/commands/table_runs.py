@@ -8,8 +8,7 @@ import io
 
 import numpy as np
 
-from convexrank.commands.options import given_options
-from convexrank.commands.outcome import DISAGREES, FINE, Outcome, paragraph, quiet
+from convexrank.commands.outcome import DISAGREES, FINE, Outcome, given_options, paragraph, quiet
 from convexrank.commands.table_model import (
     Columns,
     Measured,

@@ -18,11 +18,12 @@ used.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from convexrank.backend.deadline import time_left
+from convexrank.backend.deadline import OutOfTimeError, check_time
 from convexrank.core.minorants import EPS, Bundle, LinearRisk, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
@@ -190,13 +191,13 @@ def witness_bound(
     if widths is None:
         return -math.inf, False
     bundle, used = Bundle(problem), np.flatnonzero(shares)
-    for point, width in zip(points[used], widths[used].tolist(), strict=True):
-        if time_left() < 0.0:
-            break  # the given points prove a bound only together
-        if known is not None and width == 0.0 and np.array_equal(point, known[0]):
-            bundle.keep(known[1])
-        else:
-            bundle.add(point, width)
+    with suppress(OutOfTimeError):  # the given points prove a bound only together
+        for point, width in zip(points[used], widths[used].tolist(), strict=True):
+            check_time()
+            if known is not None and width == 0.0 and np.array_equal(point, known[0]):
+                bundle.keep(known[1])
+            else:
+                bundle.add(point, width)
     if len(bundle.minorants) < len(used):
         return -math.inf, False
     everywhere = bundle.is_flat(shares[used])
@@ -206,22 +207,24 @@ def witness_bound(
 def _search(bundle: Bundle, w: Array, above: _Above, radius: float, rounds: int, enough: float) -> float:
     """Cutting planes: minimise the model, add its minimiser and points between it and w, until the gap is closed."""
     gap, stale, trust = math.inf, 0, math.inf
-    for _ in range(rounds):
-        if time_left() < 0.0:
-            break
-        suggestion = bundle.suggestion(radius, w, trust, gap)
-        if suggestion is None:
-            break
-        weights, where = suggestion
-        found = above.bound(bundle.bound(weights, radius))
-        stale = 0 if found < 0.99 * gap else stale + 1
-        gap = min(gap, found)
-        if gap <= enough or stale > _PATIENCE:
-            break
-        reach_of_model = float(np.linalg.norm(where - w))
-        climb = bundle.add(where).risk + bundle.problem.penalty.value(where) - above.value
-        # a model minimiser with a far larger objective says nothing about the neighbourhood of w
-        trust = 0.3 * reach_of_model if not climb <= max(gap, enough) else max(trust, 2.0 * reach_of_model)
-        for share in (0.5, 0.1):
-            bundle.add(w + share * (where - w))
+    with suppress(OutOfTimeError):  # what was found before counts
+        for _ in range(rounds):
+            check_time()
+            suggestion = bundle.suggestion(radius, w, trust, gap)
+            if suggestion is None:
+                break
+            weights, where = suggestion
+            found = above.bound(bundle.bound(weights, radius))
+            stale = 0 if found < 0.99 * gap else stale + 1
+            gap = min(gap, found)
+            if gap <= enough or stale > _PATIENCE:
+                break
+            reach_of_model = float(np.linalg.norm(where - w))
+            climb = bundle.add(where).risk + bundle.problem.penalty.value(where) - above.value
+            # a model minimiser with a far larger objective says nothing about the neighbourhood of w
+            trust = (
+                0.3 * reach_of_model if not climb <= max(gap, enough) else max(trust, 2.0 * reach_of_model)
+            )
+            for share in (0.5, 0.1):
+                bundle.add(w + share * (where - w))
     return gap

@@ -7,6 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, cast
 
@@ -24,9 +25,12 @@ P = TypeVar("P", bound=Solvable, contravariant=True)
 
 # Ends that may have their reason in the data: the problem is asked before they are reported.
 _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
-# Ends that the caller brought about: the point so far counts, and what is proved about it in the seconds that remain.
+# Ends that the caller brought about: the point so far counts, and what is evaluated and proved about it in a moment,
+# which is this part of time_limit and no less than so many seconds.
 _STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
-_GRACE = 0.5
+_PART, _MOMENT = 0.05, 0.15
+# Ends at a state that may have part of its work before it.
+_UNFINISHED = _STOPPED | {Status.MAX_ITER}
 _UNDECIDED = "whether a minimiser exists was not decided in the time that was left; raise time_limit"
 _NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
@@ -205,7 +209,8 @@ class Monitor:
         """Return whether a method can go on from a state."""
         if self.problem.has_objective:
             return math.isfinite(state.value)
-        return bool(np.isfinite(state.x).all()) and not math.isnan(state.residual)
+        is_known = self.best is not None and state.x is self.best.x
+        return (is_known or bool(np.isfinite(state.x).all())) and not math.isnan(state.residual)
 
     def _limits(self, state: State) -> Status | None:
         if state.stalled:
@@ -256,10 +261,16 @@ class Monitor:
             )
 
     def finish(self, status: Status, detail: str = "") -> Solution:
-        """Build the solution from the best point."""
+        """Build the solution from the best point; that of a run that was stopped, in a moment."""
+        with ending_after(moment_after(status, self.options)):
+            return self._finish(status, detail)
+
+    def _finish(self, status: Status, detail: str) -> Solution:
         if self._bar is not None:
             self._bar.close()
         best = self.best
+        if status in _UNFINISHED and not self.problem.has_objective:
+            best = self._completed(best)
         if best is None and status in _STOPPED:
             best = self._start()
         may_lack_minimiser = best is not None and self.problem.may_lack_minimiser(best.x)
@@ -282,16 +293,28 @@ class Monitor:
         else:
             certificate, iterations = self.certificate, max(states - 1, 0)
             if certificate is None:
-                certificate = self._certificate_of(best, status)
+                certificate = self._certificate_of(best)
             if self.trace["gap"]:
                 self.trace["gap"][-1] = certificate.gap
             message = message if status.lacks_minimum else f"{message} ({certificate})"
         return self._solution(best, certificate, status, message, iterations)
 
+    def _completed(self, best: State | None) -> State | None:
+        """The last state for the whole problem, where it is better than the best one."""
+        if self.last is None or self.last.complete is None:
+            return best
+        try:
+            whole = self.last.complete()
+        except OutOfTimeError:
+            return best
+        return whole if best is None or whole.residual < best.residual else best
+
     def _nonexistence(self) -> tuple[tuple[Status, Array, str] | None, str]:
         """Return why there is no minimiser, in the time that is left; a remark where that is too short."""
         try:
-            with ending_after(max(self.options.time_limit - self.seconds, _GRACE)):
+            with ending_after(
+                max(self.options.time_limit - self.seconds, moment_after(Status.TIME_LIMIT, self.options))
+            ):
                 return self.problem.prove_nonexistence(), ""
         except OutOfTimeError:
             return None, _UNDECIDED
@@ -317,17 +340,25 @@ class Monitor:
         )
 
     def _start(self) -> State:
-        """The state of a run that was stopped before it had one."""
-        x = self.problem.start() if self._x0 is None else self._x0
-        return State(x, self.problem.value_at(x), math.inf)
+        """The state of a run that was stopped before it had one; its value is NaN where that takes too long."""
+        x, value = self.problem.start() if self._x0 is None else self._x0, math.nan
+        with suppress(OutOfTimeError):
+            value = self.problem.value_at(x)
+        return State(x, value, math.inf)
 
-    def _certificate_of(self, best: State, status: Status) -> Certificate:
-        """The certificate of the best point; of a run that was stopped, what can be proved in a moment."""
+    def _certificate_of(self, best: State) -> Certificate:
+        """The certificate of the best point; where there is no time for it, that nothing is proved."""
         try:
-            with ending_after(_GRACE if status in _STOPPED else math.inf):
-                return self.prove(self.problem, best.x, best.witness, best.residual)
+            return self.prove(self.problem, best.x, best.witness, best.residual)
         except OutOfTimeError:
             return Certificate(math.inf, best.value, -math.inf)
+
+
+def moment_after(status: Status, options: Options) -> float:
+    """Return how many seconds may be spent after a solve that was stopped; infinity after any other."""
+    if status not in _STOPPED:
+        return math.inf
+    return max(_PART * options.time_limit, _MOMENT) if math.isfinite(options.time_limit) else _MOMENT
 
 
 def scale_of(value: float) -> float:

@@ -27,7 +27,7 @@ _STRENGTHS = ("l1", "l2")
 _SHARES = ("max_fpr", "tau")
 _PARAMETERS = (*_STRENGTHS, "p", "alpha", *_SHARES)
 # Where the figure is, which is imported when it is drawn.
-_FIGURE = "plotting.paths:weights_and_gaps"
+_FIGURE = "plotting.convergence:weights_and_gaps"
 # No minimiser exists from here on.
 _MOST_VALUES = 1_000_000
 _ENDS = frozenset({Status.SEPARABLE, Status.UNBOUNDED})
@@ -324,7 +324,7 @@ def path(
     if not solutions:
         raise ValueError(f"the path has no point: already at {stopped}.")
     found = np.array(watched) if metric is not None else None
-    left = np.array(carried.left[: len(solutions)]) if hasattr(carried.solver, "columns_left") else None
+    left = np.array(carried.left[: len(solutions)]) if carried.screens else None
     return Path(name, values[: len(solutions)], tuple(solutions), found, stopped, left)
 
 
@@ -337,8 +337,8 @@ class Carrying(Protocol):
     def along_path(self, parameter: str) -> Any:
         """Return a solver for such problems, one after the other; None where the parameter leaves nothing to remember.
 
-        Its ``next_start(solution)`` says where the next solve starts; one that does not look at all columns has the
-        list ``columns_left``, for each problem the least number of columns that were looked at.
+        Its ``next_start(solution)`` says where the next solve starts. Its ``columns_left`` has, for each problem, the
+        least number of columns that were looked at; None for a method that always looks at all.
         """
         ...
 
@@ -358,14 +358,19 @@ class _Carried:
         self.solver = self.solver or made.along_path(parameter)
         return solver if self.solver is None or self.solver.name != made.name else self.solver
 
+    @property
+    def screens(self) -> bool:
+        """Whether the solver of the path does not look at all columns."""
+        return self.solver is not None and self.solver.columns_left is not None
+
     def next_start(self, solution: Solution) -> Array:
         """Return where the next solve starts."""
         return solution.x if self.solver is None else self.solver.next_start(solution)
 
     def count(self, problem: Any, method: Any) -> None:
         """Note how many columns screening left at the value that was just solved."""
-        screens = method is self.solver and hasattr(method, "columns_left")
-        self.left.append(method.columns_left[-1] if screens else problem.dimension)
+        screened = method is self.solver and self.screens
+        self.left.append(method.columns_left[-1] if screened else problem.dimension)
 
 
 def _measured(metric: Callable[..., float], y: Any, scores: Array, qid: Any = None) -> float:

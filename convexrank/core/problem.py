@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
-from convexrank.backend.read_only import read_only
+from convexrank.backend.cached import cached_property, read_only
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.display import Displayed
 from convexrank.core.duality import dual_of, dual_solution

@@ -1,6 +1,6 @@
 """A risk to second order in the scores, and how far a gap lets slopes along columns be from those at the minimiser.
 
-What methods need that look at a few columns at a time. :mod:`convexrank.problems._proved_zeros` derives the radius of
+What methods need that look at a few columns at a time. :mod:`convexrank.problems._largest_l1` derives the radius of
 gap-safe screening; certificates do not use it.
 """
 

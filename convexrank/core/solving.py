@@ -7,18 +7,20 @@ import math
 import re
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, cast
 
 import numpy as np
 
+from convexrank.backend.deadline import OutOfTimeError, ending_after
 from convexrank.backend.interruption import Block, import_module
 from convexrank.backend.progress import LOGGER
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Ordered, Solvable, members
-from convexrank.core.loop import Options, Solver, iterate
+from convexrank.core.loop import Options, Solver, iterate, moment_after
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_flag, check_function, check_integer, check_path, check_positive, shown
 
@@ -40,13 +42,13 @@ SOLVERS = {
     "boosting": "descent.boosting:Boosting",
     "through-primal": "saddle.through_primal:ThroughPrimal",
     "multiplier-search": "saddle.multiplier_search:MultiplierSearch",
-    "unit-step": "single_index.unit_step:UnitStep",
-    "isotron": "single_index.isotron:Isotron",
-    "slisotron": "single_index.slisotron:Slisotron",
-    "glmtron": "single_index.glmtron:GLMtron",
-    "admm": "two_sets.admm:ADMM",
-    "sequential-projections": "two_sets.alternating_projections:SequentialProjections",
-    "parallel-projections": "two_sets.averaged_projections:ParallelProjections",
+    "unit-step": "single_index:UnitStep",
+    "isotron": "single_index:Isotron",
+    "slisotron": "single_index:Slisotron",
+    "glmtron": "single_index:GLMtron",
+    "admm": "two_sets:ADMM",
+    "sequential-projections": "two_sets:SequentialProjections",
+    "parallel-projections": "two_sets:ParallelProjections",
     "power": "fixed_point.power:Power",
     "gauss-seidel": "fixed_point.gauss_seidel:GaussSeidel",
     "ordered-sweeps": "fixed_point.ordered_sweeps:OrderedSweeps",
@@ -54,7 +56,7 @@ SOLVERS = {
     "multi-start": "descent.multi_start:MultiStart",
     "alternating": "descent.alternating:Alternating",
     "jax-power": "fixed_point.jax_power:JaxPower",
-    "dual-gradient": "saddle.dual_gradient:DualGradient",
+    "dual-gradient": "saddle.no_regret_play:DualGradient",
     "no-regret-play": "saddle.no_regret_play:NoRegretPlay",
     "jax-newton": "jitted.newton:JaxNewton",
     "jax-accelerated": "jitted.accelerated:JaxAccelerated",
@@ -299,6 +301,13 @@ def _about_order(problem: Ordered, solution: Solution, top: int) -> str:
     return f"{solution.message}; {tied}"
 
 
+def _remark(problem: Solvable, solution: Solution, options: Options) -> str:
+    """Return the problem's remark on the point; after a solve that was stopped only what is evaluated in a moment."""
+    with suppress(OutOfTimeError), ending_after(0.5 * moment_after(solution.status, options)):
+        return problem.remark(solution.x)
+    return ""
+
+
 def solve(
     problem: Solvable,
     solver: str | Solver[Any] | None = None,
@@ -363,8 +372,7 @@ def solve(
         solution = replace(solution, message=f"{solution.message}; {solution.solver} chosen: {reason}")
     if options.top:
         solution = replace(solution, message=_about_order(cast(Ordered, problem), solution, options.top))
-    remark = problem.remark(solution.x)
-    if remark:
+    if remark := _remark(problem, solution, options):
         solution = replace(solution, message=f"{solution.message}; {remark}")
     if LOGGER.isEnabledFor(logging.INFO):
         said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds

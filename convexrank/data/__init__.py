@@ -14,7 +14,7 @@ from convexrank.data.checks.arrays import (
     check_weights,
     read_array,
 )
-from convexrank.data.checks.spectra import Spectrum, check_spectrum
+from convexrank.data.checks.spectra import Spectrum, check_distributions, check_kernel, check_spectrum
 from convexrank.data.checks.values import (
     check_at_least,
     check_choice,
@@ -36,10 +36,8 @@ from convexrank.data.checks.values import (
     check_share,
 )
 from convexrank.data.chunks.chunks import Chunks
-from convexrank.data.distributions import check_distributions
 from convexrank.data.fields import keep, keep_checked, refuse_edited
-from convexrank.data.files.letor import LetorData, read_letor
-from convexrank.data.files.query_files import read_query_sizes, write_query_sizes
+from convexrank.data.files.letor import LetorData, read_letor, read_query_sizes, write_query_sizes
 from convexrank.data.files.tables import TableData, read_columns, read_table
 from convexrank.data.folds import LetorFold, letor_folds
 from convexrank.data.frames import (
@@ -51,7 +49,6 @@ from convexrank.data.frames import (
     refuse_missing,
 )
 from convexrank.data.groups import QueryGroups, as_groups
-from convexrank.data.kernel_matrices import check_kernel
 from convexrank.data.messages import did_you_mean, shown
 from convexrank.data.nodes import check_nodes
 from convexrank.data.samples import (

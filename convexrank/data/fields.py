@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.read_only import read_only
+from convexrank.backend.cached import read_only
 
 Array = np.ndarray
 

@@ -7,8 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
-from convexrank.backend.read_only import read_only
+from convexrank.backend.cached import cached_property, read_only
 from convexrank.data.checks.arrays import check_groups, read_array
 from convexrank.data.checks.values import check_flag, check_integer
 from convexrank.data.frames import refuse_missing

@@ -12,7 +12,7 @@ from convexrank.data import as_groups, check_choice, check_weights, shown
 from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._objectives import PASSED, formulation_of, names_of, own_fields
 from convexrank.estimators._routing import check_queries, queries_of, refuse_unscored
-from convexrank.metrics.tally import pair_order
+from convexrank.metrics.queries import pair_order
 from convexrank.problems._formulation import Formulation
 
 Array = np.ndarray

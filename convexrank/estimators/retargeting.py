@@ -13,12 +13,10 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
-from convexrank.estimators._conformal import checksum
-from convexrank.estimators._feasible_margins import feasible_options
 from convexrank.estimators._linear_ranker import SolvedRanker, check_counts
-from convexrank.estimators._objectives import check_formulation, given_to
+from convexrank.estimators._objectives import check_formulation, feasible_options, given_to
 from convexrank.estimators._routing import check_queries, queries_of, refuse_unrouted, refuse_unscored
-from convexrank.estimators.held_out.promised import promised_lists
+from convexrank.estimators.held_out.promised import checksum, promised_lists
 from convexrank.inference import Lists
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting

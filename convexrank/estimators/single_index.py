@@ -25,12 +25,12 @@ from convexrank.data import (
     check_vector,
 )
 from convexrank.data.deprecation import renamed
-from convexrank.estimators._conformal import checksum, conformal_reach
 from convexrank.estimators._linear_ranker import LinearEstimator, check_counts
+from convexrank.estimators.held_out.promised import checksum, conformal_reach
 from convexrank.links import fit_link
 from convexrank.problems import LearnedDivergence
 from convexrank.solvers import Accelerated
-from convexrank.solvers.single_index.unit_step import UnitStep
+from convexrank.solvers.single_index import UnitStep
 
 Array = np.ndarray
 

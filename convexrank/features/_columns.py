@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.cached import read_only
 from convexrank.backend.design import Design
-from convexrank.backend.read_only import read_only
 from convexrank.features._levels import ColumnLevels, read_columns
 
 Array = np.ndarray

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.cached import read_only
 from convexrank.backend.design import Design
-from convexrank.backend.read_only import read_only
 from convexrank.data import shown
 from convexrank.features._levels import ColumnLevels
 from convexrank.features._shape_terms import Slope, StepFunction, Surface

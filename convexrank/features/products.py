@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.cached import cached_property
-from convexrank.backend.read_only import read_only
+from convexrank.backend.cached import cached_property, read_only
 from convexrank.data import check_integer, check_list, check_weights, shown
 from convexrank.features._columns import LevelDesign, of_rows
 from convexrank.features._levels import ColumnLevels, levels_of, place_of, read_columns

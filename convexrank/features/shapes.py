@@ -12,9 +12,8 @@ from convexrank.core.results import Solution, check_solution, problem_of
 from convexrank.data import check_integer, check_matrix, check_vector, shown
 from convexrank.features._levels import read_columns
 from convexrank.features._shape_terms import Slope, StepFunction, Surface
-from convexrank.features._shape_texts import frame_of, sql_of
 from convexrank.features._terms_of_designs import Tables, terms_of
-from convexrank.features.score_cards import ScoreCard, score_card_of
+from convexrank.features.score_cards import ScoreCard, frame_of, score_card_of, sql_of
 
 Array = np.ndarray
 

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
-from convexrank.backend.read_only import read_only
+from convexrank.backend.cached import cached_property, read_only
 from convexrank.data import (
     check_flag,
     check_integer,
@@ -24,8 +23,7 @@ from convexrank.data import (
 )
 from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.nodes import as_series, check_names
-from convexrank.graphs.edge_blocks import EdgeBlock, each_block
-from convexrank.graphs.guards import one_a_node, refuse_broken, refuse_extremes
+from convexrank.graphs.edge_blocks import EdgeBlock, each_block, one_a_node, refuse_broken, refuse_extremes
 from convexrank.graphs.io.build import (
     assemble,
     check_edge_weights,
@@ -242,7 +240,7 @@ class Graph:
             When the first line of a short file may be the numbers of nodes and edges.
         """
         from convexrank.graphs.io.edge_lists import read_edges
-        from convexrank.graphs.io.matrix_market import read_matrix
+        from convexrank.graphs.io.foreign import read_matrix
 
         name = Path(path).name.removesuffix(".gz")
         if name.endswith(".mtx"):

@@ -48,14 +48,19 @@ from convexrank.inference.graded_intervals import (
     ndcg_interval,
     ranking_risk_interval,
 )
-from convexrank.inference.list_intervals import auc_interval, partial_auc_interval, push_risk_interval
+from convexrank.inference.list_intervals import (
+    auc_interval,
+    partial_auc_interval,
+    precision_at_interval,
+    push_risk_interval,
+    recall_at_interval,
+)
 from convexrank.inference.monitoring import Monitoring, monitor
 from convexrank.inference.planning import sample_size
 from convexrank.inference.promises.by_query import ListLength, Lists, list_length
 from convexrank.inference.promises.new_list import TopHits, top_hits
 from convexrank.inference.promises.thresholds import Threshold, threshold
 from convexrank.inference.results import Band, Comparison, Difference, Interval, SampleSize
-from convexrank.inference.top_intervals import precision_at_interval, recall_at_interval
 from convexrank.inference.weights import (
     SelectionFrequencies,
     WeightIntervals,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_probability, check_real, check_vector, shown
-from convexrank.inference.concentration import dkw_radius, share_lower, share_upper
+from convexrank.inference.finite_sample.betting import dkw_radius, share_lower, share_upper
 from convexrank.inference.results import Band
 from convexrank.inference.rows import Ranked, read_rows
 

@@ -157,13 +157,14 @@ class MaryRisk(RankingRisk):
         return self.visits.m * (ranked.values - ranked.values.mean()) / len(ranked.values)
 
     def tuples(self, ranked: Values) -> Disjoint:
-        """Return the tuples, by labels and the numbers of their rows."""
+        """Return the tuples, by the numbers and the labels of their rows."""
         y, s = ranked.known
 
         def cost(rows: list[Array]) -> Array:
-            return self.visits.losses(y, s, np.array([row[1] for row in rows], dtype=np.intp).T)
+            numbers, labels = np.stack(rows, axis=1)
+            return self.visits.losses(labels, s, numbers.astype(np.intp))
 
-        return Disjoint((np.array([y, np.arange(len(y))]),), self.visits.m, cost, self.visits.rounds)
+        return Disjoint((np.array([np.arange(len(y)), y]),), self.visits.m, cost, self.visits.rounds)
 
 
 @dataclass(frozen=True)

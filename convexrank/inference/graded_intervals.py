@@ -110,7 +110,7 @@ def m_ary_risk_interval(
     >>> random = np.random.default_rng(0)
     >>> y = random.normal(size=600)
     >>> m_ary_risk_interval(y, y + 0.3 * random.normal(size=600), rounds=200)
-    Interval(m_ary_risk = 0.2333 in [0.1944, 0.2899], level 95 %, exact, 600 rows)
+    Interval(m_ary_risk = 0.2358 in [0.2115, 0.2544], level 95 %, exact, 600 rows)
     """
     return measured(
         MaryRisk(ties, visits=Tuples(m, loss, ties, rounds, seed)), y, s, method, level, None, groups

@@ -53,22 +53,6 @@ class Measure(Protocol):
         ...
 
 
-class Plan(Protocol):
-    """The members of a future sample that a method uses."""
-
-    def exact(self, n: int, value: float, alpha: float) -> float:
-        """Width of the exact interval with n units."""
-        ...
-
-    def asymptotic(self, n: int, value: float, alpha: float) -> float:
-        """Width of the asymptotic interval with n units."""
-        ...
-
-    def sizes(self, n: int) -> dict[str, int]:
-        """The meaning of n units."""
-        ...
-
-
 @dataclass(frozen=True)
 class Exact:
     """Bounds that hold for every sample size and distribution of independent rows."""
@@ -97,10 +81,6 @@ class Exact:
         if tuples is None:
             return _apart(measure, first, second, alpha)
         return difference_bounds(tuples(first).minus(tuples(second)), alpha)
-
-    def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
-        """Return the exact width."""
-        return plan.exact(n, value, alpha)
 
 
 def _apart(measure: Measure, first: Any, second: Any, alpha: float) -> tuple[float, float, float]:
@@ -155,10 +135,6 @@ class Asymptotic:
         half = -float(stdtrit(freedom, alpha / 2)) * error
         p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error))
         return max(difference - half, -1.0), min(difference + half, 1.0), p_value
-
-    def width(self, plan: Plan, n: int, value: float, alpha: float) -> float:
-        """Return the asymptotic width."""
-        return plan.asymptotic(n, value, alpha)
 
 
 def _warn_outside_the_guide(measure: Measure, ranked: Any) -> None:

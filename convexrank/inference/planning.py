@@ -11,11 +11,10 @@ from scipy.special import bdtrik
 
 from convexrank.data import check_at_least, check_choice, check_positive, check_probability
 from convexrank.inference.arguments import How
-from convexrank.inference.concentration import share_lower, uniform_ends
-from convexrank.inference.finite_sample.betting import lower_mean, mean_bounds
+from convexrank.inference.finite_sample.betting import lower_mean, mean_bounds, share_lower, uniform_ends
 from convexrank.inference.finite_sample.disjoint import systems_of
 from convexrank.inference.finite_sample.pairings import auc_bounds
-from convexrank.inference.methods import Plan, method_for, method_named, student_interval
+from convexrank.inference.methods import method_for, method_named, student_interval
 from convexrank.inference.results import SampleSize
 from convexrank.inference.two_classes import error_split
 from convexrank.metrics.names import parsed
@@ -224,10 +223,12 @@ def sample_size(
     how, alpha = method_for(method_named(method)), 1.0 - check_probability(level, "level")
     wanted, value = check_probability(width, "width"), check_probability(estimate, "estimate")
     plan = _planned(metric, p, negatives_per_positive, sd)
-    n = _smallest(lambda units: how.width(plan, units, value, alpha) <= wanted)
+    width_with = {"exact": plan.exact, "asymptotic": plan.asymptotic}[how.name]
+    n = _smallest(lambda units: width_with(units, value, alpha) <= wanted)
     return SampleSize(metric, how.name, wanted, value, 1.0 - alpha, plan.sizes(n))
 
 
+Plan = _Pairs | _Push | _Risk | _Queries
 # For each measure its plan, from the ratio of the classes, and p or sd; and which of the latter two it takes.
 _PLANS: dict[str, tuple[Callable[[float, float | None], Plan], str]] = {
     "auc": (lambda ratio, option: _Pairs(ratio), ""),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.inference.concentration import binomial_range, share_lower, share_upper
+from convexrank.inference.finite_sample.betting import binomial_range, share_lower, share_upper
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 from convexrank.metrics.top import number_of_rows
 

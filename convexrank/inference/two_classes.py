@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.inference.concentration import uniform_ends
-from convexrank.inference.finite_sample.betting import lower_mean
+from convexrank.inference.finite_sample.betting import lower_mean, uniform_ends
 from convexrank.inference.finite_sample.disjoint import Disjoint
 from convexrank.inference.finite_sample.pairings import auc_bounds
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows

@@ -72,8 +72,7 @@ from __future__ import annotations
 from convexrank.metrics import conventions
 from convexrank.metrics.agreement import kendall_tau, spearman_footrule
 from convexrank.metrics.cascade import expected_reciprocal_rank
-from convexrank.metrics.discounted import average_reciprocal_rank, dcg
-from convexrank.metrics.gain import ndcg
+from convexrank.metrics.gain import average_reciprocal_rank, dcg, ndcg
 from convexrank.metrics.names import named, scorer
 from convexrank.metrics.push import heights, push_risk, r_max, r_p, reverse_heights
 from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank

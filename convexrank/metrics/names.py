@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from convexrank.data import check_choice, check_flag, shown
-from convexrank.metrics.discounted import average_reciprocal_rank, dcg
-from convexrank.metrics.gain import ndcg
+from convexrank.metrics.gain import average_reciprocal_rank, dcg, ndcg
 from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank
 from convexrank.metrics.roc import auc, partial_auc
 from convexrank.metrics.top import positives_at_top, precision_at, recall_at, recall_at_precision

@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import check_at_least, check_flag, check_nonnegative, check_positive, check_vector
-from convexrank.metrics.tally import tally
+from convexrank.metrics.queries import tally
 
 
 def heights(y: Any, s: Any, theta: float = 0.0) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_flag, check_positive
-from convexrank.metrics.tally import tally
+from convexrank.metrics.queries import tally
 
 
 def auc(y: Any, s: Any) -> float:

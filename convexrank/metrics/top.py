@@ -10,9 +10,8 @@ import numpy as np
 
 from convexrank.data import check_flag, check_integer, check_positive, check_share
 from convexrank.data.checks.values import is_integer
-from convexrank.metrics.queries import Empty, Ties
+from convexrank.metrics.queries import Empty, Ties, tally
 from convexrank.metrics.relevance import query_precision
-from convexrank.metrics.tally import tally
 
 
 def positives_at_top(y: Any, s: Any) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, permutations
 from typing import Any, Literal
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from convexrank.data import check_choice, check_integer, check_vector, keep_checked, read_array
 from convexrank.data.messages import shown
@@ -18,8 +19,9 @@ __all__ = ["m_ary_risk"]
 
 Array = np.ndarray
 
-# So many tuples are visited before one has to ask for rounds, and so many are in memory at once.
-_MOST, _AT_ONCE = 2_000_000, 50_000
+# So many tuples are visited before one has to ask for rounds, and so many are in memory at once; of small systems
+# several are taken at once.
+_MOST, _AT_ONCE, _OF_SYSTEMS = 2_000_000, 50_000, 20_000
 
 
 def m_ary_risk(
@@ -114,20 +116,22 @@ class Tuples:
         s = s if callable(s) else check_vector(s, n, name)
         sums, visited = np.zeros(n), 0
         for rows in self._visited(n, ordered=callable(s)):
-            cost = self.losses(y, s, rows, name)
-            sums += np.bincount(rows.ravel(), np.repeat(cost, self.m), n)
-            visited += len(rows)
+            cost = self.losses(y[rows], s, rows, name)
+            for place in rows:
+                sums += np.bincount(place, cost, n)
+            visited += rows.shape[1]
         return sums * (n / (self.m * visited))
 
-    def losses(self, y: Array, s: Any, rows: Array, name: str = "s") -> Array:
-        """Return the losses of tuples of row numbers, shape (t, m)."""
-        return self._cost(y[rows], self._scored(s, rows, name) if callable(s) else np.asarray(s)[rows])
+    def losses(self, labels: Array, s: Any, rows: Array, name: str = "s") -> Array:
+        """Return the losses of t tuples, from their labels and the numbers of their rows, both of shape (m, t)."""
+        return self._cost(labels, self._scored(s, rows, name) if callable(s) else np.asarray(s)[rows])
 
     def _visited(self, n: int, ordered: bool) -> Iterator[Array]:
+        """The numbers of the rows of tuples, shape (m, t)."""
         if self.rounds is not None:
-            rng, used = np.random.default_rng(self.seed), n // self.m * self.m
-            for _ in range(self.rounds):
-                yield rng.permutation(n)[:used].reshape(-1, self.m)
+            rng = np.random.default_rng(self.seed)
+            for places in systems([np.arange(n)[None]], self.m, self.rounds, rng):
+                yield np.concatenate(places)
             return
         count = math.perm(n, self.m) if ordered else math.comb(n, self.m)
         if count > _MOST:
@@ -137,56 +141,97 @@ class Tuples:
             )
         every = (permutations if ordered else combinations)(range(n), self.m)
         while some := list(islice(every, _AT_ONCE)):
-            yield np.array(some)
+            yield np.array(some).T
 
     def _scored(self, s: Any, rows: Array, name: str) -> Array:
-        found = read_array(s(rows.copy()), name)
-        if found.shape != rows.shape or found.dtype.kind not in "iufb" or not np.isfinite(found).all():
+        asked = np.array(rows.T, order="C")
+        found = read_array(s(asked), name)
+        if found.shape != rows.T.shape or found.dtype.kind not in "iufb" or not np.isfinite(found).all():
             raise ValueError(
-                f"{name} returned {shown(found)} for rows of shape {rows.shape}, expected finite scores of that shape."
+                f"{name} returned {shown(found)} for rows of shape {rows.T.shape}, expected finite scores of that "
+                "shape."
             )
-        return found.astype(np.float64)
+        return found.T.astype(np.float64)
 
     def _cost(self, labels: Array, scores: Array) -> Array:
         if not callable(self.loss):
             return _LOSSES[self.loss](labels, scores, self.ties)
-        found = read_array(self.loss(labels, scores.copy()), "loss")
+        found = read_array(self.loss(*(np.array(given.T, order="C") for given in (labels, scores))), "loss")
         if (
-            found.shape != (len(labels),)
+            found.shape != labels.shape[1:]
             or found.dtype.kind not in "iufb"
             or not ((found >= 0) & (found <= 1)).all()
         ):
             raise ValueError(
-                f"loss returned {shown(found)} for {len(labels)} tuples, expected a number in [0, 1] for each."
+                f"loss returned {shown(found)} for {labels.shape[1]} tuples, expected a number in [0, 1] for each."
             )
         return found.astype(np.float64)
 
 
-def _compared(labels: Array, scores: Array) -> tuple[Array, Array]:
-    """The order of labels and of scores of each pair in each tuple, as signs of shape (t, m, m)."""
-    return np.sign(labels[:, :, None] - labels[:, None]), np.sign(scores[:, :, None] - scores[:, None])
+def systems(
+    samples: Sequence[Array], taken: int, wanted: int, rng: np.random.Generator
+) -> Iterator[list[Array]]:
+    """Put the rows of samples of shape (q, n) into disjoint tuples, which have so many rows of each, in many ways.
+
+    A system is ⌊n/taken⌋ disjoint tuples. Random orders are drawn; then the places of a tuple are turned against one
+    another by one row after the other. Returns one array of shape (q, t) for each row of a tuple; the tuples of several
+    systems at once, one system after the other.
+    """
+    size, seen = min(sample.shape[1] for sample in samples) // taken, 0
+    while seen < wanted:
+        places = [
+            sample.take(order, axis=1)
+            for sample in samples
+            for order in np.array_split(rng.permutation(sample.shape[1]), taken)
+        ]
+        windows = [
+            sliding_window_view(np.concatenate([place, place[:, : size - 1]], axis=1), size, axis=1)
+            for place in places
+        ]
+        turns, step = min(size, wanted - seen), max(_OF_SYSTEMS // size, 1)
+        for first in range(0, turns, step):
+            turn = np.arange(first, min(first + step, turns))
+            yield [
+                window[:, turn * k % window.shape[1]].reshape(len(window), -1)
+                for k, window in enumerate(windows)
+            ]
+        seen += turns
+
+
+def _pairs(labels: Array, scores: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """For each two places of a tuple: whose labels differ, whose order is wrong, and whose scores are tied."""
+    for i, j in combinations(range(len(labels)), 2):
+        above, below = labels[i] > labels[j], labels[i] < labels[j]
+        higher, lower = scores[i] > scores[j], scores[i] < scores[j]
+        yield above | below, (above & lower) | (below & higher), ~(higher | lower)
 
 
 def _different(labels: Array, scores: Array, ties: str) -> Array:
     """1 where the order is wrong; of tied scores the share of their orders that are."""
-    asked, got = _compared(labels, scores)
-    wrong, tied = (asked * got < 0.0).any(axis=(1, 2)), got == 0.0
-    if ties == "strict":
-        return np.asarray(wrong, dtype=np.float64)
-    if ties == "misrank":
-        return (wrong | (tied & (asked != 0.0)).any(axis=(1, 2))).astype(np.float64)
-    # of the k! orders of k tied rows those are right that only exchange rows of equal labels; k! by counting to k
-    up_to = np.tril(np.ones(labels.shape[1:] * 2, dtype=bool))
-    alike, all_tied = ((which & up_to).sum(axis=2) for which in (tied & (asked == 0.0), tied))
-    return np.asarray(np.where(wrong, 1.0, 1.0 - (alike / all_tied).prod(axis=1)))
+    out_of_order, tied = np.zeros((2, labels.shape[1]), dtype=bool)
+    for differ, wrong, level in _pairs(labels, scores):
+        out_of_order |= wrong | (level & differ) if ties == "misrank" else wrong
+        tied |= level
+    losses = out_of_order.astype(np.float64)
+    if ties == "half" and (open_ones := np.flatnonzero(tied & ~out_of_order)).size:
+        losses[open_ones] = 1.0 - _share_of_right_orders(labels[:, open_ones], scores[:, open_ones])
+    return losses
+
+
+def _share_of_right_orders(labels: Array, scores: Array) -> Array:
+    """Of the k! orders of k tied rows those are right that only exchange rows of equal labels; k! by counting to k."""
+    up_to = np.tri(len(labels), dtype=bool)[:, :, None]
+    tied, equal = (values[:, None] == values for values in (scores, labels))
+    alike, all_tied = ((which & up_to).sum(axis=1) for which in (tied & equal, tied))
+    return np.asarray((alike / all_tied).prod(axis=0))
 
 
 def _kendall(labels: Array, scores: Array, ties: str) -> Array:
     """The share of the pairs in the wrong order."""
-    asked, got = _compared(labels, scores)
-    m = labels.shape[1]
-    wrong = (asked * got < 0.0) + TIE_COSTS[ties] * ((asked != 0.0) & (got == 0.0))
-    return np.asarray(wrong.sum(axis=(1, 2)), dtype=np.float64) / (m * (m - 1))
+    cost = np.zeros(labels.shape[1])
+    for differ, wrong, level in _pairs(labels, scores):
+        cost += wrong + TIE_COSTS[ties] * (differ & level)
+    return cost / math.comb(len(labels), 2)
 
 
 _LOSSES = {"different": _different, "kendall": _kendall}

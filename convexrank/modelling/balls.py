@@ -25,8 +25,7 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
-from convexrank.modelling.kernels.ball_arrays import as_objects, in_balls, lines
-from convexrank.modelling.kernels.ball_pairs import ListedPairs, ball_pairs
+from convexrank.modelling.kernels.ball_pairs import ListedPairs, as_objects, ball_pairs, in_balls, lines
 from convexrank.modelling.language import Language
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold, values_and_parts

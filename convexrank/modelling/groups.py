@@ -6,8 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property, preset
-from convexrank.backend.read_only import repeated
+from convexrank.backend.cached import cached_property, preset, repeated
 from convexrank.data import QueryGroups, check_binary_labels
 from convexrank.modelling.expressions import Axis, Differences, Scores
 

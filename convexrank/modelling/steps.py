@@ -26,6 +26,9 @@ from convexrank.modelling.levels.thresholds import Threshold, values_and_parts
 
 Array = np.ndarray
 
+# How far below the highest of its entries the logarithm of a mean lies that is taken from what is missing to 1.
+_NEAR = 0.5
+
 
 class Step:
     """A node's own value, and the product of its transposed Jacobian with adjoints.
@@ -140,7 +143,7 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
         return np.log(whole) + (top + shift), shares
 
     if axis.count == 1:
-        return one_query, lambda memory, u: (memory * u,)
+        return near_the_highest(node, one_query), lambda memory, u: (memory * u,)
 
     def up(x: Array) -> tuple[Array, Any]:
         exponents = x if logs is None else x + logs
@@ -151,7 +154,25 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
         shares /= axis.spread(sums)
         return tops + np.log(sums) + shift, shares
 
-    return up, lambda memory, u: (memory * axis.spread(u),)
+    return near_the_highest(node, up), lambda memory, u: (memory * axis.spread(u),)
+
+
+def near_the_highest(node: LogSumExp, up: Any) -> Any:
+    """Take logarithms of means next to 1 from what is missing to 1: 1/p of a small power p magnifies their rounding."""
+    if not node.mean:
+        return up
+    axis = node.over
+
+    def more_exactly(x: Array) -> tuple[Array, Any]:
+        (level, shares), highest = up(x), axis.highest(x)
+        near = level > highest - _NEAR
+        if near.any():
+            with np.errstate(invalid="ignore", divide="ignore"):  # where it is not used
+                missing = axis.sums(node.shares * np.expm1(x - axis.spread(highest)))
+                level = np.where(near, highest + np.log1p(missing), level)
+        return level, shares
+
+    return more_exactly
 
 
 def highest_values(node: Highest, x: Array) -> tuple[Array, Array]:

@@ -9,17 +9,14 @@ display, ``plot`` draws it again, and ``ax_`` and ``figure_`` belong to the disp
 
 from __future__ import annotations
 
-from convexrank.plotting.convergence import trace
+from convexrank.plotting.convergence import rates, trace
 from convexrank.plotting.displays import BandDisplay, ForestDisplay, PushIntervalDisplay
 from convexrank.plotting.graphs import intervals, ranks
-from convexrank.plotting.influence import influence
 from convexrank.plotting.link import link
-from convexrank.plotting.network import graph
+from convexrank.plotting.network import graph, influence
 from convexrank.plotting.pairs import pair_contributions, pair_shares
-from convexrank.plotting.promises import promises
+from convexrank.plotting.promises import promises, reliability
 from convexrank.plotting.ranking import precision_at_top, roc
-from convexrank.plotting.rates import rates
-from convexrank.plotting.reliability import reliability
 from convexrank.plotting.shapes import explanation, shapes
 from convexrank.plotting.weights import selection_frequencies, weight_intervals
 

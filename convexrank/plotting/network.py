@@ -1,34 +1,44 @@
-"""Figure of a small graph."""
+"""Figures of a small graph, and of the rows that determine a ranking."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from convexrank.core.results import Solution
-from convexrank.data import check_nodes, check_real_array, check_vector, in_node_order, read_array
+from convexrank.core.results import Solution, check_solution
+from convexrank.data import (
+    check_integer,
+    check_list,
+    check_nodes,
+    check_real_array,
+    check_vector,
+    in_node_order,
+    read_array,
+)
 from convexrank.graphs import Graph
 from convexrank.plotting.style import axes
+from convexrank.problems import RankingDual
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
 Array = np.ndarray
-
 _NODE, _MARKED = "#0072b2", "#e69f00"
+
 # Larger graphs are a tangle.
 _MOST_NODES = 60
+
 # Areas of nodes, and widths of links, in points.
 _SMALLEST, _LARGEST, _THIN, _THICK = 40.0, 900.0, 0.7, 2.6
 
-
 # Rounds of the method; the stress of sixty nodes hardly falls after half of them.
 _ROUNDS = 300
+
 # Nodes of different parts are this much farther apart than any two of one part.
 _APART = 1.5
+
 # How far nodes at one place are moved apart, in links.
 _JITTER = 1e-3
 
@@ -210,3 +220,65 @@ def _projected(distances: Array) -> Array:
 
 def _laplacian(weights: Array) -> Array:
     return np.diag(weights.sum(axis=1)) - weights
+
+
+_UP, _DOWN = "#0072b2", "#d55e00"
+
+
+def influence(
+    solution: Solution, *, top: int = 15, names: Sequence[Any] | None = None, ax: Any = None
+) -> Axes:
+    """Draw the rows with the largest dual weights: bars to the right pull a row up, bars to the left push it down.
+
+    A weight is the force of the row on the scores (:attr:`convexrank.Solution.weights`). Rows of weight 0 are not
+    drawn: without them the solution is the same.
+
+    Parameters
+    ----------
+    solution : Solution
+        A solution of a problem with a dual, or of the dual itself.
+    top : int
+        Largest number of rows.
+    names : sequence, optional
+        A name for each row of X; by default the number of the row.
+    ax : Axes, optional
+        Axes to draw in; by default a new figure.
+
+    Returns
+    -------
+    Axes
+        The Axes with the figure.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When ``solution`` is not a Solution, its problem has no dual, or ``names`` has another length.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> from convexrank import plotting
+    >>> problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4, l2=0.1)
+    >>> axes = plotting.influence(problem.solve(), top=3)
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['2', '0', '1']
+    """
+    check_solution(solution)
+    limit = check_integer(top, "top", 1)
+    instance = solution.instance
+    weights = instance.weights(solution) if isinstance(instance, RankingDual) else solution.weights
+    given = None if names is None else check_list(names, "names", "names of rows")
+    if given is not None and len(given) != len(weights):
+        raise ValueError(f"names has {len(given)} entries, expected {len(weights)}: one for each row of X.")
+    order = np.argsort(-np.abs(weights), kind="stable")[:limit]
+    order = order[weights[order] != 0.0]
+    panel = axes(ax, 1, (5.2, 0.28 * len(order) + 1.2))[0]
+    places = np.arange(len(order))
+    panel.barh(places, weights[order], color=np.where(weights[order] > 0.0, _UP, _DOWN))
+    labels = [str(row if given is None else given[row]) for row in order.tolist()]
+    panel.set_yticks(places, labels)
+    panel.invert_yaxis()
+    panel.axvline(0.0, color="black", linewidth=0.8)
+    panel.set(xlabel="dual weight (right: pulled up)", ylabel="row")
+    panel.grid(axis="x", alpha=0.25)
+    return panel

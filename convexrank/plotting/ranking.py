@@ -20,7 +20,7 @@ from convexrank.data import (
 from convexrank.data.checks.values import is_integer
 from convexrank.data.rankers import scores_of
 from convexrank.metrics import precision_at
-from convexrank.metrics.tally import tally
+from convexrank.metrics.queries import tally
 from convexrank.plotting.style import axes, check_mapping, label_text, sequence, styles
 
 if TYPE_CHECKING:

@@ -36,12 +36,16 @@ from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth, is
 from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._smoothed_weights import SmoothedRisks
-from convexrank.problems.duals._many_pairs import MODEL, refuse_many_pairs
+from convexrank.problems.duals._blocks import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._streams import refuse_chunks
 
 Array = np.ndarray
 
+_READ_BY = (
+    "Inside risk(f), scores are read by functions of convexrank.modelling, such as exp, mean, total and maximum; those "
+    "of numpy, comparisons and indices do not apply."
+)
 # What is at most this large, beside the scores, counts as 0.
 _ROUNDING = 1e-13
 
@@ -78,7 +82,11 @@ class Declared(LinearScores):
         raise self._unstated("risk(f)", "an expression of the scores, such as mean(softplus(-f.positive))")
 
     def _program_of(self, groups: Any, rows: int) -> Program:
-        risk = self.risk(groups)
+        try:
+            risk = self.risk(groups)
+        except (TypeError, AttributeError) as error:
+            error.add_note(_READ_BY)
+            raise
         if not isinstance(risk, Node):
             raise TypeError(
                 f"risk(f) of {type(self).__name__} returned {type(risk).__name__}, expected an expression of scores."

@@ -21,7 +21,7 @@ from convexrank.data import (
 from convexrank.modelling.expressions import Elementwise
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.program import Program
-from convexrank.modelling.smoothing.merging import ALONE, groups_of_rows
+from convexrank.modelling.smoothing.merging import ALONE, groups_of_rows, may_merge
 from convexrank.problems._declared import Declared
 from convexrank.problems._samples import drawn_rows, merged_rows, rows_of_sample
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
@@ -216,7 +216,8 @@ class Formulation(Declared):
 
     @property
     def _merges_rows(self) -> bool:
-        return self.rows >= max(_MANY, _MANY_PER_COLUMN * self.dimension) and self._queries is None
+        many = self.rows >= max(_MANY, _MANY_PER_COLUMN * self.dimension)
+        return many and self._queries is None and may_merge(self._form)
 
     def first_rows(self) -> Self:
         """Return the problem of some rows, which tells about where the minimiser is."""

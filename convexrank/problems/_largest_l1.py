@@ -1,14 +1,44 @@
-"""The least l1 at which w = 0 is a minimiser, where the risk has a kink at scores of 0."""
+r"""The least l1 at which w = 0 is a minimiser, and weights that are 0 at every minimiser.
+
+Weights that are 0 at every minimiser, proved by a gap: the rule of gap-safe screening, with a local radius.
+
+Let u be a point of the dual whose bound leaves a gap ε, and u* the dual solution. The dual of a sum of log-sum-exps
+:math:`\sum_m \tfrac{c_m}{t_m} \operatorname{lse}(t_m \cdot)` is a sum of relative entropies, so that the distributions
+α and α* of the terms have :math:`\sum_m \tfrac{c_m}{t_m} \mathrm{KL}(\alpha_m\|\alpha^*_m) \le \varepsilon`. Pinsker's
+inequality then bounds :math:`|x_j^\top(u - u^*)|` by the range of a column, wherever the weight of α is. With the mean
+μ* of a column under α*, its mean m under α and its range ρ, more follows, for 0 < λ ≤ c/ρ and c < 1:
+
+.. math:: \mathrm{KL}(\alpha\|\alpha^*) \ge
+          -\log(1 - \lambda(\mu^* - m)) + \sum_i \alpha_i \log(1 - \lambda(x_{ij} - m))
+          \ge \lambda(\mu^* - m) - \kappa(c) \lambda^2 \operatorname{Var}_\alpha(x_j), \qquad
+          \kappa(c) = \frac{-\log(1 - c) - c}{c^2}.
+
+Over all terms, with :math:`V_j = x_j^\top H x_j`, H the second derivatives at α, and t the largest of the :math:`t_m`,
+
+.. math:: |x_j^\top(u - u^*)| \le \varepsilon/\tau + \kappa(\tau \rho t)\, \tau V_j
+          \quad\text{for every } 0 < \tau < 1/(\rho t),
+
+about :math:`\sqrt{2 \varepsilon V_j}` where ε is small. For squares t is 0, and this is the radius of strong concavity.
+A weight whose slope stays below :math:`\lambda_1` by this much is 0 (E. Ndiaye and others, Gap safe screening rules for
+sparsity enforcing penalties, JMLR 18, 2017).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import optimize, sparse
 
-from convexrank.backend.gram import entries, transposed_times
+from convexrank.backend.design import held_as
+from convexrank.backend.gram import entries, squares_times, times, transposed_times
+from convexrank.core.certificates import certificate_radius, own_gap, value_of, witness_bound
+from convexrank.core.minorants import EPS, LinearRisk, rounding
+from convexrank.core.results import Witness
+from convexrank.core.score_model import movement
 from convexrank.regularizers import Penalty
+from convexrank.solvers.working_sets._columns import Columnwise
 
 Array = np.ndarray
 
@@ -71,3 +101,73 @@ def least_steepness(rows: Any, pull: Array, shared: Array, most: Array, penalty:
     slope = base + columns @ (allowed + room * (parts - allowed))
     steepest = max(penalty.steepness(-slope), 0.0)
     return steepest if steepest > _ROUNDING * unit else 0.0
+
+
+class _Scored(LinearRisk, Columnwise, Protocol):
+    """Protocol of problems to which the rule applies, besides what certificates use."""
+
+
+def proved_zeros(problem: _Scored, w: Array, witness: Witness | None) -> Array:
+    """Return which weights are 0 at every minimiser, shape (d,); none where the curvature of the dual is not known."""
+    penalty, none = problem.penalty, np.zeros(problem.dimension, dtype=bool)
+    if penalty.l1 == 0 or penalty.ball is not None or not held_as(problem.X).in_memory:
+        return none
+    found = _evidence(problem, w, witness)
+    bends_and_ranges = _sizes(problem, found[1]) if found is not None else None
+    if found is None or bends_and_ranges is None:
+        return none
+    pull, _, steepness, gap = found
+    slopes = np.asarray(transposed_times(problem.X, pull), dtype=np.float64)
+    reach = movement(*bends_and_ranges, steepness, gap) * (1.0 + 64.0 * EPS)
+    reach += rounding(len(pull) + len(w)) * float(np.abs(pull) @ problem.row_lengths)
+    steep = (
+        np.abs(slopes)
+        if penalty.nonnegative is None
+        else np.where(penalty.nonnegative, -slopes, np.abs(slopes))
+    )
+    return steep + reach < penalty.l1 * (1.0 - 8.0 * EPS)
+
+
+def _evidence(
+    problem: _Scored, w: Array, witness: Witness | None
+) -> tuple[Array, Array, float, float] | None:
+    """A dual point, the diagonal of the curvature there, the steepness of the terms, and the gap that it leaves."""
+    penalty, own = problem.penalty, problem.reference_minorant(w)
+    value, error = value_of(penalty, own, w)
+    points, shares, gap = w[None, :], np.ones(1), math.inf
+    if penalty.bounded or math.isfinite(problem.risk_infimum):
+        _, radius = certificate_radius(penalty, problem.risk_infimum, w, value + error, problem.unit)
+        gap = own_gap(problem, own, w, radius)
+    elif witness is not None:
+        lower, everywhere = witness_bound(problem, witness, math.inf)
+        if everywhere and math.isfinite(lower):
+            points, shares = (
+                np.atleast_2d(np.asarray(witness.points, dtype=np.float64)),
+                np.asarray(witness.weights),
+            )
+            gap = value - lower + error
+    if not 0.0 <= gap < math.inf:
+        return None
+    models = [problem.score_model(np.asarray(times(problem.X, point), dtype=np.float64)) for point in points]
+    curvatures = [model.curvature for model in models]
+    steepness = max(math.inf if one is None else one.steepness for one in curvatures)
+    if not math.isfinite(steepness):
+        return None
+    shares = shares / shares.sum()
+    pull = sum(share * model.gradient for share, model in zip(shares, models, strict=True))
+    # the curvature of an entropy is linear in the distribution, and distributions are mixed like gradients; the
+    # products that the terms subtract are left out
+    diagonal = sum(
+        share * one.diagonal for share, one in zip(shares, curvatures, strict=True) if one is not None
+    )
+    return np.asarray(pull), np.asarray(diagonal), steepness, gap
+
+
+def _sizes(problem: _Scored, diagonal: Array) -> tuple[Array, Array] | None:
+    """An upper bound on the curvature along each column, and the range of its entries."""
+    X = problem.X
+    if not held_as(X).built:
+        # indicators, perhaps with a sign; other designs are left alone
+        return None if X.mean_squares is not None else (np.abs(X.T @ diagonal), np.ones(X.shape[1]))
+    sizes = problem.columns.sizes
+    return None if sizes is None else (squares_times(X, diagonal), sizes.ranges)

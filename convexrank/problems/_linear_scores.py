@@ -54,8 +54,7 @@ from convexrank.problems._conditioning import (
     units_of,
     units_of_steps,
 )
-from convexrank.problems._largest_l1 import least_steepness
-from convexrank.problems._proved_zeros import proved_zeros
+from convexrank.problems._largest_l1 import least_steepness, proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems.out_of_memory._streams import Stream, check_chunks
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
@@ -423,7 +422,7 @@ class LinearScores(Problem):
 
         A weight is 0 where the slope of the risk along its column stays below :math:`\lambda_1` by more than that
         slope can be from the one at a minimiser. The smaller the gap, the more is proved. O(nd). The source of
-        :mod:`convexrank.problems._proved_zeros` derives the radius.
+        :mod:`convexrank.problems._largest_l1` derives the radius.
 
         Parameters
         ----------

@@ -6,7 +6,6 @@ arrays give numpy arrays; JAX arrays, also inside ``jit``, ``vmap`` and ``grad``
 
 from __future__ import annotations
 
-from convexrank.projections.increments import bounded_increments
-from convexrank.projections.monotone import isotonic, permutahedron
+from convexrank.projections.increments import bounded_increments, isotonic, permutahedron
 
 __all__ = ["bounded_increments", "isotonic", "permutahedron"]

@@ -18,8 +18,7 @@ import numpy as np
 from flint import arb_mat, fmpq
 
 from convexrank.core.results import Certificate, CertificateError
-from convexrank.proof.balls import Balls, above, arb, at_precision, dot, exact
-from convexrank.proof.precision import Bounds, refined
+from convexrank.proof.balls import Balls, Bounds, above, arb, at_precision, dot, exact, refined
 
 Array = np.ndarray
 

@@ -20,10 +20,21 @@ import numpy as np
 
 from convexrank.backend.interruption import as_a_whole
 from convexrank.core.results import Certificate, CertificateError, ConvergenceWarning, Solution, Witness
-from convexrank.proof.balls import ONE, ZERO, Balls, Tangent, above, arb, at_precision, dot, exact
+from convexrank.proof.balls import (
+    ONE,
+    ZERO,
+    Balls,
+    Bounds,
+    Tangent,
+    above,
+    arb,
+    at_precision,
+    dot,
+    exact,
+    refined,
+)
 from convexrank.proof.duality.weak import LinearProblem, prove_by_dual
 from convexrank.proof.penalty import ExactPenalty
-from convexrank.proof.precision import Bounds, refined
 from convexrank.proof.products import Products, products
 
 Array = np.ndarray

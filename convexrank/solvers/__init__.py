@@ -1,4 +1,4 @@
-"""The methods, one per file.
+"""The methods, one per file or family.
 
 To add one: write its file, and add one line to ``SOLVERS`` in ``convexrank.core.solving``. A class is
 imported when its name is first used.

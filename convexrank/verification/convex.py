@@ -13,7 +13,7 @@ from convexrank.backend.jax_oracles import value_of
 from convexrank.core.capabilities import Smooth
 from convexrank.core.cvxpy_model import CvxpyModel, check_nonlinear_solver
 from convexrank.core.results import Solution, Status
-from convexrank.solvers.saddle._saddle import Saddle
+from convexrank.solvers.saddle.no_regret_play import Saddle
 from convexrank.verification.comparison import CONIC, ORACLE, SLOPE, STEP, Case, Comparison, disagree
 
 Array = np.ndarray

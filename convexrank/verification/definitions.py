@@ -1,4 +1,4 @@
-"""Compare what solvers and certificates evaluate with the second statement of the formula, its definition."""
+"""Definitions, proofs and designs: what is compared beside the exact model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.results import CertificateError, Solution
+from convexrank.core.solving import compiled_for
+from convexrank.features import Products, Stacked, Thresholds
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.verification.comparison import CONIC, ORACLE, Case, Comparison, disagree
 
@@ -16,6 +19,7 @@ Array = np.ndarray
 
 # Definitions are plain loops over pairs of rows: of more rows they would take minutes.
 _MOST_ROWS = 2_000
+
 # Scales of random points.
 _SCALES = (0.3, 1.0)
 
@@ -117,3 +121,86 @@ def _check_weak_duality(case: Case) -> Iterable[str]:
         stated = _stated(primal, best)
         if solution.converged and not stated + solution.value <= solution.gap + CONIC * max(1.0, abs(stated)):
             yield f"the dual's value at {where} leaves {stated + solution.value:.3g} to the primal's definition"
+
+
+# The allowed difference of the two bounds: the bound in floats is rounded.
+_ROUNDING = 1e-9
+
+
+def with_proof(case: Case, found: Comparison) -> Comparison:
+    """Return what was found with the outcome of a proof.
+
+    Parameters
+    ----------
+    case : Case
+        The instance.
+    found : Comparison
+        What the comparison found.
+    """
+    solution: Solution = case.solve_fast()
+    try:
+        proof = case.problem.prove(solution)
+    except CertificateError as error:
+        return replace(found, proved=False, unproved=str(error))
+    failures = list(found.failures)
+    claimed = solution.certificate
+    if claimed.kind == proof.kind and claimed.gap < proof.least * (1.0 - _ROUNDING):
+        failures.append(f"the certificate says {claimed.gap:.6g}, and at least {proof.least:.6g} is proved")
+    if claimed.kind == proof.kind == "global" and claimed.lower_bound > proof.value + _ROUNDING * max(
+        1.0, abs(proof.value)
+    ):
+        failures.append(
+            f"the certificate's lower bound {claimed.lower_bound:.10g} is above the value {proof.value:.10g}"
+        )
+    return replace(found, proved=True, failures=tuple(failures))
+
+
+# Random instances of a class that are asked whether a compiled solver fits.
+_TRIED = 5
+
+# l1 over the least for which all weights are 0, or l1 itself where that is not known.
+_SHARES, _STRENGTH = (0.1, 0.8), 0.05
+
+
+def takes_designs(problem: Any) -> bool:
+    """Return whether instances of a class have linear scores of a matrix X that may be a design."""
+    return getattr(problem, "takes_designs", False)
+
+
+def classes(designs: bool, device: Any = None, seed: int = 0) -> list[Any]:
+    """Return every registered problem; only those that take designs, or with a compiled solver, if that is asked for.
+
+    Of some classes a compiled solver fits only instances without kinks: a few from ``seed`` on are tried.
+    """
+    from convexrank.problems import REGISTRY
+
+    found: list[Any] = [problem for problem in REGISTRY.values() if not designs or takes_designs(problem)]
+    if device is None:
+        return found
+    return [one for one in found if any(compiled_for(one.random(seed + j)) for j in range(_TRIED))]
+
+
+def with_design(problem: Any, seed: int) -> Any:
+    """Return the problem over a design made of its X: thresholds, monotone ones, or products beside X; with l1.
+
+    Parameters
+    ----------
+    problem : LinearScores
+        The instance; few rows and columns, as the exact model builds all columns.
+    seed : int
+        Decides on the design and on l1.
+    """
+    rng, X = np.random.default_rng(seed), problem.X
+    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    pairs = [Products(X, bins=2)] if np.count_nonzero(np.ptp(X, axis=0)) > 1 else []
+    # signs and a ball do not go together
+    kind = 0 if problem.penalty.ball is not None else seed % 3
+    design: Any = (
+        lambda: Thresholds(X, bins=6),
+        lambda: Thresholds(X, bins=6, monotone={0: int(rng.choice([-1, 1]))}),
+        lambda: Stacked([X, Thresholds(X, bins=3), *pairs]),
+    )[kind]()
+    made = problem.changed(X=design, l1=_STRENGTH, l2=float(rng.choice([0.0, 0.1])))
+    if "Columnwise" in made.capabilities:
+        made = made.changed(l1=float(rng.uniform(*_SHARES)) * made.l1_max())
+    return made

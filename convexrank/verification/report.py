@@ -23,8 +23,7 @@ from convexrank.data.display import html_table
 from convexrank.solvers.jitted.devices import find_device
 from convexrank.verification.compare import compare
 from convexrank.verification.comparison import Case, Comparison, is_named
-from convexrank.verification.designs import classes, takes_designs, with_design
-from convexrank.verification.proofs import with_proof
+from convexrank.verification.definitions import classes, takes_designs, with_design, with_proof
 
 __all__ = ["Comparison", "Report", "verify"]
 

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from convexrank.bounds.result import Bound
+from convexrank.bounds.push_sample import Bound
 from convexrank.data import (
     check_flag,
     check_integer,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.bounds.result import Bound
+from convexrank.bounds.push_sample import Bound
 from convexrank.data import (
     check_at_least,
     check_integer,
@@ -24,7 +24,7 @@ from convexrank.data import (
     read_array,
 )
 from convexrank.inference import Interval
-from convexrank.inference.concentration import mean_lower, mean_upper
+from convexrank.inference.finite_sample.betting import mean_lower, mean_upper
 from convexrank_annex.bounds.rademacher import MOST_DRAWS
 
 __all__ = ["RademacherChaos", "chaos_rate", "noise_constant", "rademacher_chaos"]

@@ -17,8 +17,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from convexrank.bounds.push_sample import chernoff
-from convexrank.bounds.result import Bound
+from convexrank.bounds.push_sample import Bound, chernoff
 from convexrank.data import (
     check_at_least,
     check_choice,

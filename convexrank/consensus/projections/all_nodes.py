@@ -38,7 +38,7 @@ def _next(now: Array, guess: Array, first: Array, last: Array, step: int) -> Arr
 class Boxes:
     r"""Boxes within the simplex, one in each row: minimise Σp log p − ⟨p, θ⟩ with low ≤ p ≤ high and Σp = 1.
 
-    As :func:`~convexrank.consensus.projections.box.nearest_in_box`, but all rows step together, and most steps solve
+    As :func:`~convexrank.consensus.projections.hull.nearest_in_box`, but all rows step together, and most steps solve
     for λ with
     the entries that are cut at present, which ends as soon as those are the right ones.
 

@@ -1,8 +1,9 @@
-"""KL projection on the hull of finitely many distributions."""
+"""KL projections on the hull of finitely many distributions and on a box, and extreme points of small polytopes."""
 
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 
@@ -10,8 +11,10 @@ Array = np.ndarray
 
 # Newton steps: a handful, more only where a solution lies at the edge of the simplex.
 _STEPS = 100
+
 # Halvings of a step and of an interval: more than digits.
 _HALVINGS, _BISECTIONS = 60, 80
+
 # A predicted decrease below this is lost in the rounding of the value.
 _BELOW_ROUNDING = 1e-13
 
@@ -113,3 +116,106 @@ def _between(start: Array, direction: Array, theta: Array) -> Array:
             break
         t = new
     return start + t * direction
+
+
+# Halvings of an interval of logarithms: more than digits.
+_BISECTIONS = 100
+
+
+def nearest_in_box(low: Array, high: Array, theta: Array, mass: float) -> Array:
+    r"""Minimise :math:`\sum_j p_j\log p_j - \langle p,\theta\rangle` with low ≤ p ≤ high and a given sum.
+
+    The entries are :math:`e^{\theta_j+\lambda}`, cut to the bounds, with one λ for all: bisection tells which are
+    cut, and the sum of the others gives λ.
+
+    Parameters
+    ----------
+    low, high : ndarray, shape (n,)
+        Bounds greater than 0, whose sums lie on either side of the mass.
+    theta : ndarray, shape (n,)
+        Logarithms of what is projected, up to a constant.
+    mass : float
+        The sum of the entries.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        The projection.
+    """
+    floors, ceilings = np.log(low), np.log(high)
+    first, last = float((floors - theta).min()), float((ceilings - theta).max())
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (first + last)
+        if not first < middle < last:
+            break
+        if float(np.exp(np.clip(theta + middle, floors, ceilings)).sum()) < mass:
+            first = middle
+        else:
+            last = middle
+    at = theta + 0.5 * (first + last)
+    point = np.where(at <= floors, low, np.where(at >= ceilings, high, np.exp(np.clip(at, floors, ceilings))))
+    inside = (at > floors) & (at < ceilings)
+    if inside.any():
+        point[inside] *= max(mass - float(point[~inside].sum()), 0.0) / float(point[inside].sum())
+    return np.clip(point, low, high)
+
+
+# Sets of active constraints that are tried: a second's work.
+_MOST = 200_000
+
+# A corner satisfies the constraints, and two corners are the same, within this.
+_ROUNDING = 1e-9
+
+
+def count_systems(A: Array, lower: Array, upper: Array) -> int:
+    """Return how many sets of active constraints there are to try."""
+    free = int((upper > lower).sum())
+    return math.comb(len(A) + 2 * free, free - 1) if free > 1 else 1
+
+
+def corners(A: Array, b: Array, lower: Array, upper: Array, node: str) -> Array:
+    """Return the extreme points of {t : At ≤ b, lower ≤ t ≤ upper, Σt = 1}, by trying all sets of active constraints.
+
+    Parameters
+    ----------
+    A, b : ndarray, shapes (m, n) and (m,)
+        Inequalities.
+    lower, upper : ndarray, shape (n,)
+        Bounds.
+    node : str
+        Whose set it is, for messages.
+
+    Returns
+    -------
+    ndarray, shape (k, n)
+        The corners, in lexicographic order.
+
+    Raises
+    ------
+    ValueError
+        When there are too many sets of constraints to try.
+    """
+    free = np.flatnonzero(upper > lower)
+    fixed = np.where(upper > lower, 0.0, lower)
+    if len(free) <= 1:
+        point = fixed.copy()
+        point[free] = 1.0 - fixed.sum()
+        return point[None, :]
+    k, eye = len(free), np.eye(len(free))
+    rows = np.vstack([A[:, free], eye, -eye])
+    right = np.concatenate([b - A @ fixed, upper[free], -lower[free]])
+    if (count := count_systems(A, lower, upper)) > _MOST:
+        raise ValueError(
+            f"the set of node {node} has up to {count} corners to look for, more than {_MOST}; list its candidates in "
+            'CandidateSets, bound more of its entries by 0, or take view="optimistic" or "projection".'
+        )
+    active = np.array(list(combinations(range(len(rows)), k - 1)))
+    systems = np.concatenate([rows[active], np.ones((len(active), 1, k))], axis=1)
+    sides = np.concatenate([right[active], np.full((len(active), 1), 1.0 - fixed.sum())], axis=1)
+    regular = np.abs(np.linalg.det(systems)) > _ROUNDING
+    points = np.linalg.solve(systems[regular], sides[regular][..., None])[..., 0]
+    points = points[(points @ rows.T <= right + _ROUNDING).all(axis=1)]
+    first = np.unique(np.round(points, 9) + 0.0, axis=0, return_index=True)[1]
+    found = np.tile(fixed, (len(first), 1))
+    found[:, free] = np.clip(points[first], lower[free], upper[free])
+    return found / found.sum(axis=1, keepdims=True)

@@ -10,8 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.consensus.projections.all_nodes import Boxes, Projector, at
-from convexrank.consensus.projections.corners import corners, count_systems
-from convexrank.consensus.projections.hull import nearest_in_hull
+from convexrank.consensus.projections.hull import corners, count_systems, nearest_in_hull
 from convexrank.consensus.sets.base import RecommendationSets
 from convexrank.consensus.sets.polytopes import FEW_SYSTEMS, nearest_in_polytope
 from convexrank.data import check_integer, check_list, check_node, check_nodes

@@ -11,9 +11,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.consensus.projections.all_nodes import Boxes, Projector, at
-from convexrank.consensus.projections.box import nearest_in_box
-from convexrank.consensus.projections.corners import corners, count_systems
-from convexrank.consensus.projections.hull import nearest_in_hull
+from convexrank.consensus.projections.hull import corners, count_systems, nearest_in_box, nearest_in_hull
 from convexrank.consensus.sets.base import RecommendationSets
 from convexrank.data import (
     check_choice,

@@ -3,19 +3,145 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self, overload
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.many.members import Members
 from convexrank.core.paths import SolutionSequence
-from convexrank.core.results import Solution, Status
+from convexrank.core.results import Certificate, Solution, Status
 from convexrank.data.nodes import pandas
 
 Array = np.ndarray
+
+
+class Members(Sequence[Solution]):
+    """Solutions that meet the tolerance together, and others.
+
+    Parameters
+    ----------
+    points : ndarray, shape (B, d)
+        The points.
+    bounds : sequence of three ndarrays, shape (B,)
+        What their certificates say: values, gaps and lower bounds.
+    others : mapping of int to Solution
+        By place, the solutions that were found otherwise; those of all other places have CONVERGED together.
+    problem : callable or None
+        Returns the problem of a place; None where problems are not kept.
+    name : str
+        The class of the problems.
+    seconds : float
+        Wall time of a member's share of what was done together.
+    """
+
+    def __init__(
+        self,
+        points: Array,
+        bounds: Sequence[Array],
+        others: dict[int, Solution],
+        problem: Callable[[int], Any] | None = None,
+        name: str = "",
+        seconds: float = 0.0,
+    ) -> None:
+        self.points = points
+        self.values, self.gaps, self.lower_bounds = bounds
+        for place, solution in others.items():
+            self.points[place], self.values[place], self.gaps[place] = (
+                solution.x,
+                solution.value,
+                solution.gap,
+            )
+        self._made, self._others = dict(others), frozenset(others)
+        self._problem, self._name, self._seconds = problem, name, seconds
+
+    @classmethod
+    def of(cls, solutions: Iterable[Solution]) -> Self:
+        """Return solutions that exist already."""
+        made = dict(enumerate(solutions))
+        points = np.array([solution.x for solution in made.values()])
+        empty = np.empty(len(made))
+        return cls(points, (empty, empty.copy(), empty.copy()), made)
+
+    @property
+    def statuses(self) -> tuple[Status, ...]:
+        """The status of each."""
+        others = self._others
+        return tuple(
+            self._made[place].status if place in others else Status.CONVERGED for place in range(len(self))
+        )
+
+    @property
+    def seconds(self) -> list[float]:
+        """Wall time of each."""
+        others = self._others
+        return [self._made[place].seconds if place in others else self._seconds for place in range(len(self))]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, place: int) -> Solution: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Solution, ...]: ...
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return tuple(self[each] for each in range(*place.indices(len(self))))
+        number = range(len(self))[place]
+        if number not in self._made:
+            self._made[number] = self._solution(number)
+        return self._made[number]
+
+    def _solution(self, place: int) -> Solution:
+        certificate = Certificate(
+            float(self.gaps[place]), float(self.values[place]), float(self.lower_bounds[place])
+        )
+        problem = None if self._problem is None else self._problem(place)
+        return met_at(self.points[place], certificate, self._seconds, problem, self._name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the problems out, as each solution does."""
+        made = {place: self._made[place] for place in self._others}
+        return {**self.__dict__, "_made": made, "_problem": None}
+
+
+def found_at(
+    x: Array,
+    certificate: Certificate,
+    status: Status,
+    message: str,
+    seconds: float,
+    problem: Any,
+    name: str,
+) -> Solution:
+    """Return the solution at a point that no solve of its own ended at."""
+    return Solution(
+        x=np.array(x),
+        value=certificate.value,
+        gap=certificate.gap,
+        residual=certificate.gap,
+        status=status,
+        iterations=0,
+        seconds=seconds,
+        trace={
+            "objective": np.array([certificate.value]),
+            "gap": np.array([certificate.gap]),
+            "seconds": np.array([seconds]),
+        },
+        certificate=certificate,
+        solver="solve_many",
+        problem=name,
+        message=message,
+        witness=None,
+        instance=problem,
+    )
+
+
+def met_at(x: Array, certificate: Certificate, seconds: float, problem: Any, name: str) -> Solution:
+    """Return the solution at a point that was found together with others and meets the tolerance."""
+    message = f"{Status.CONVERGED.message} ({certificate}); solved together with others"
+    return found_at(x, certificate, Status.CONVERGED, message, seconds, problem, name)
 
 
 @dataclass(frozen=True, eq=False)

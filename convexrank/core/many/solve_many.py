@@ -15,8 +15,7 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.core.loop import scale_of
-from convexrank.core.many.members import Members, found_at, met_at
-from convexrank.core.many.solutions import Solutions
+from convexrank.core.many.solutions import Members, Solutions, found_at, met_at
 from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status
 from convexrank.core.solving import class_at
 from convexrank.data import check_flag, check_positive, read_array, shown

@@ -1,4 +1,4 @@
-"""Weights of sorted rows: how much the highest of a list count, and how much the others."""
+"""Validation of spectra, of kernel matrices and of distributions over nodes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from convexrank.data.checks.arrays import check_real_array
-from convexrank.data.checks.values import check_integer, check_share, is_integer
+from convexrank.data.checks.arrays import (
+    _real_array,
+    _refuse_non_finite,
+    check_matrix,
+    check_real_array,
+    read_array,
+)
+from convexrank.data.checks.values import LARGEST_ENTRY, check_integer, check_share, is_integer
 from convexrank.data.messages import shown
+from convexrank.data.sparse_matrices import well_formed
 
 # Weights of more different sizes are as many sums over all rows.
 _MOST_STEPS = 200
+
 # Sums of weights this near 1 are 1, up to rounding.
 _ROUNDING = 1e-9
 
@@ -115,3 +124,83 @@ def _top(value: Any, name: str) -> Spectrum:
         return Spectrum((float(count),), (1.0 / count,), counted=True)
     share = check_share(value[1], f"{name}[1]")
     return Spectrum((share,), (1.0 / share,))
+
+
+# Kernels are computed by differences of large numbers: this much of their size is rounding.
+_KERNEL_ROUNDING = 1e-10
+
+
+def check_kernel(K: Any, name: str = "K") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a kernel matrix, made exactly symmetric, with its eigenvalues in ascending order and its eigenvectors.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the matrix is not square, not symmetric, or not positive semidefinite up to rounding; the message names the
+        first place, or the smallest eigenvalue.
+    """
+    matrix = check_matrix(
+        well_formed(K, name).toarray() if sparse.issparse(K) else K, name, most=LARGEST_ENTRY
+    )
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"{name} has shape {matrix.shape}, expected a square kernel matrix (n, n).")
+    apart = np.abs(matrix - matrix.T)
+    if float(apart.max()) > _KERNEL_ROUNDING * float(np.abs(matrix).max()):
+        i, j = (int(k) for k in np.unravel_index(int(np.argmax(apart)), apart.shape))
+        raise ValueError(
+            f"{name}[{i}, {j}] is {matrix[i, j]:g} and {name}[{j}, {i}] is {matrix[j, i]:g}, expected a symmetric "
+            f"kernel matrix; pass ({name} + {name}.T) / 2 if the difference does not matter."
+        )
+    matrix = 0.5 * (matrix + matrix.T)
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] < -_KERNEL_ROUNDING * max(float(values[-1]), -float(values[0])):
+        raise ValueError(
+            f"{name} has the eigenvalue {values[0]:.4g}, expected a positive semidefinite kernel matrix; use a "
+            f"kernel that is one, or add at least {-values[0]:.4g} to the diagonal."
+        )
+    return matrix, np.maximum(values, 0.0), vectors
+
+
+# A row that came out of a division by its sum adds up to 1 within this.
+_SUM = 1e-9
+
+
+def check_distributions(rows: Any, n: int | None = None, name: str = "rows") -> np.ndarray:
+    """Return distributions over n nodes, one in each row, divided by its sum, which rounding may have moved off 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When there is no row, the shape is wrong, an entry is negative or not finite, or a row does not sum to one; the
+        message names the row.
+    """
+    array = read_array(rows, name)
+    if array.ndim == 1 and array.size and array.dtype.kind != "O":
+        array = array[None, :]
+    if (
+        array.ndim != 2
+        or array.shape[0] == 0
+        or array.shape[1] == 0
+        or (n is not None and array.shape[1] != n)
+    ):
+        wanted = "(k, n)" if n is None else f"(k, {n})"
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected {wanted} with k >= 1: one distribution in each row."
+        )
+    values = _real_array(array, name, np.float64)
+    _refuse_non_finite(values, name)
+    if (values < 0).any():
+        row, entry = (int(k) for k in np.argwhere(values < 0)[0])
+        raise ValueError(
+            f"row {row} of {name} has the negative entry {values[row, entry]:g} for node {entry}, expected a "
+            "distribution: entries of at least 0."
+        )
+    sums = values.sum(axis=1)
+    wrong = np.abs(sums - 1.0) > _SUM
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"row {row} of {name} adds up to {sums[row]:.9g}, expected 1: a distribution. Divide it by its sum; a row "
+            "of zeros is a node without links, which needs a recommendation of its own."
+        )
+    return values / sums[:, None]

@@ -1,13 +1,21 @@
-"""Reading ahead: one thread fetches the next piece while the caller computes with this one."""
+"""Reading ahead in a thread of its own, and pieces of LETOR and svmlight files."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from queue import Empty, Full, Queue
 from typing import Any, TypeVar
 
+import numpy as np
+
 from convexrank.backend.deadline import check_time
+from convexrank.data.chunks.pieces import Raw
+from convexrank.data.chunks.sources import states_of
+from convexrank.data.files.lines import text_lines
+from convexrank.data.files.svmlight import Rows, parse_part
 
 T = TypeVar("T")
 
@@ -95,3 +103,72 @@ def read_ahead(start: Callable[[], Iterator[T]]) -> Iterator[T]:
     finally:
         stop.set()
         thread.join(timeout=10.0 * _PATIENCE)
+
+
+# Lines that are parsed at once: the arrays in between take ten times their text.
+_AT_ONCE = 3_000
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """Stretches of lines; every row in a file without queries counts as one of query 0, which is dropped again."""
+
+    files: tuple[str, ...]
+    n_features: int
+    zero_based: bool
+    sparse: bool
+    queries: bool
+    null: float | None
+    rows: int | None
+
+    def pieces(self, labels: bool) -> Iterator[Raw]:
+        """Parse some lines at a time.
+
+        Yields
+        ------
+        Raw
+            The rows of these lines.
+        """
+        for file in self.files:
+            start = 0
+            for part in self._parsed(file, self.n_features):
+                if self.sparse:
+                    X: Any = part.matrix(self.n_features)
+                else:
+                    X = np.zeros((len(part.grades), self.n_features))
+                    part.fill(X)
+                yield Raw(X, part.grades, part.queries if self.queries else None, file, start)
+                start += len(part.grades)
+
+    def _parsed(self, file: str, n_features: int | None) -> Iterator[Rows]:
+        base = 0 if self.zero_based else 1
+        stand_in = None if self.null is None else f":{self.null!r}".encode()
+        lines, first = text_lines(file), 1
+        while stretch := [line.encode() for _, line in islice(lines, self.rows or _AT_ONCE)]:
+            if not self.queries:
+                stretch = [_with_query(line) for line in stretch]
+            part = parse_part(stretch, first, file, base, n_features, stand_in)
+            first += len(stretch)
+            if part is not None:
+                yield part
+
+    def width(self) -> int:
+        """Return the largest number of a feature: one more pass."""
+        parts = (part for file in self.files for part in self._parsed(file, None))
+        width = max((int(part.columns.max(initial=-1)) + 1 for part in parts), default=0)
+        if width == 0:
+            raise ValueError(f"{self.files[0]} names no feature in any line; expected entries such as 1:0.5.")
+        return width
+
+    def state(self) -> tuple[Any, ...]:
+        """Look at all files."""
+        return states_of(self.files)
+
+
+def _with_query(line: bytes) -> bytes:
+    """Put query 0 behind the label of a line that has one."""
+    body, mark, comment = line.partition(b"#")
+    words = body.split(None, 1)
+    if not words or (len(words) > 1 and words[1].startswith(b"qid:")):
+        return line
+    return b" ".join([words[0], b"qid:0", *words[1:]]) + (b" " + mark + comment if mark else b"")

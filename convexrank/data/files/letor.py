@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse as scipy_sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.data.checks.values import check_flag, check_integer, check_path, check_real
+from convexrank.data.checks.values import check_flag, check_integer, check_list, check_path, check_real
+from convexrank.data.files.lines import text_lines
 from convexrank.data.files.svmlight import Rows, parse, read_lines
 from convexrank.data.groups import QueryGroups
 
 __all__ = ["LetorData", "read_letor"]
-
 Array = np.ndarray
 
 # Arrays of more numbers than the first are refused where fewer than one in the second is named.
@@ -175,3 +176,55 @@ def _filled(parsed: Sequence[Rows], path: Any, width: int) -> Array:
         part.fill(X[start : start + len(part.grades)])
         start += len(part.grades)
     return X
+
+
+# Longer numbers are beyond any file, and beyond 64 bits.
+_DIGITS = 18
+
+
+def read_query_sizes(path: Any) -> Array:
+    """Read LightGBM's ``.query`` file: one number of rows on each line.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    ndarray of int, shape (m,)
+        The sizes, for :meth:`QueryGroups.from_sizes`.
+
+    Raises
+    ------
+    ValueError
+        When a line is not an integer of at least 0, or is not valid UTF-8; the message names the line.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from convexrank.data import QueryGroups
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.query"
+    >>> write_query_sizes(path, QueryGroups.from_qid([7, 7, 3]).sizes)
+    >>> read_query_sizes(path).tolist()
+    [2, 1]
+    """
+    check_path(path)
+    sizes = []
+    for number, line in text_lines(path):
+        text = line.strip()
+        if text and not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+            raise ValueError(
+                f"{path}, line {number}: {text[:60]!r} is not a number of rows; expected one integer a line."
+            )
+        if text:
+            sizes.append(int(text))
+    if not sizes:
+        raise ValueError(f"{path} holds no sizes; expected one integer a line.")
+    return np.array(sizes)
+
+
+def write_query_sizes(path: Any, sizes: Iterable[int]) -> None:
+    """Write LightGBM's ``.query`` file from the number of rows of each query, such as :attr:`QueryGroups.sizes`."""
+    lines = [f"{check_integer(size, 'sizes', 0)}\n" for size in check_list(sizes, "sizes", "integers")]
+    Path(check_path(path)).write_text("".join(lines), encoding="utf-8")

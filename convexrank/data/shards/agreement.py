@@ -16,10 +16,11 @@ Array = np.ndarray
 
 # Where objects are differs from process to process.
 _PLACE = re.compile(r" at 0x[0-9a-f]+")
+
 # The checksum of a graph's array is of so many stretches of it, of so many entries each: edges may be in files.
 _SAMPLES, _SAMPLE = 64, 1 << 14
-
 _COLUMNS = "X of all ranks has the same columns in the same order (from_letor: pass n_features)"
+
 #: What a sheet names that has to be the same on all ranks that know it, and what to do.
 _ALIKE = {
     "convexrank": "install the same version on all hosts",
@@ -177,3 +178,15 @@ def _checksum(values: Array, samples: int) -> int:
         starts = np.linspace(0, len(flat) - _SAMPLE, samples).astype(np.int64).tolist()
         flat = np.concatenate([flat[start : start + _SAMPLE] for start in starts])
     return zlib.crc32(flat.view(np.uint8).data) if flat.size else 0
+
+
+def compensated_sum(parts: Array) -> Array:
+    """Return the sum over the first axis, with what each addition rounds off added at the end (Neumaier, 1974)."""
+    total, lost = parts[0], np.zeros_like(parts[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for part in parts[1:]:
+            added = total + part
+            back = added - total
+            lost = lost + ((total - (added - back)) + (part - back))
+            total = added
+        return np.where(np.isfinite(total), total + lost, total)

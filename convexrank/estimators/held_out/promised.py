@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+import zlib
 from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from convexrank.backend.warning_level import level_of_caller
 from convexrank.data import as_groups, shown
-from convexrank.estimators._conformal import checksum
-from convexrank.estimators.held_out.classifier import HeldOutClassifier
+from convexrank.estimators.held_out.calibrated import HeldOutClassifier
 from convexrank.inference import Lists, Threshold, list_length, threshold
 
 Array = np.ndarray
+
+
+def conformal_reach(errors: Array, level: float) -> float:
+    """Return what bounds a new error with at least this probability; infinity where there are too few errors."""
+    place = conformal_place(len(errors), level)
+    return math.inf if place > len(errors) else float(np.partition(errors, place - 1)[place - 1])
+
+
+def checksum(X: Any, y: Array) -> int:
+    """Return a number that tells rows and responses, in their order, from others; of rows out of memory, responses."""
+    parts = [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X] if isinstance(X, np.ndarray) else []
+    total = 0
+    for part in (*parts, y):
+        total = zlib.crc32(np.ascontiguousarray(part).data, total)
+    return total
+
+
+def conformal_place(count: int, level: float) -> int:
+    """Return the rank, from the smallest error, of the error that bounds a new one at a level; may exceed the count.
+
+    Examples
+    --------
+    >>> conformal_place(9, 0.9), conformal_place(8, 0.9)
+    (9, 9)
+    """
+    # the level as the decimal it was written as: 100 · 0.07 is above 7 in floats
+    return math.ceil((count + 1) * Fraction(repr(float(level))))
 
 
 @dataclass(eq=False, repr=False)

@@ -16,22 +16,19 @@ expectation of at most 1 for each system, and so has its mean over the systems, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
-from convexrank.inference.concentration import generator, share_lower
-from convexrank.inference.finite_sample.betting import BETS
+from convexrank.inference.finite_sample.betting import BETS, generator, share_lower
+from convexrank.metrics.tuples import systems
 
 Array = np.ndarray
 
 # Tuples that are visited; the fewest and the most systems.
 _VISITED, _FEWEST, _MOST = 1_000_000, 20, 1000
-# Tuples whose losses are taken at once: of small systems several.
-_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,33 +74,10 @@ class Disjoint:
         samples = [sample[:, _order(sample)] for sample in self.samples]
         rng = generator(np.concatenate([sample.ravel() for sample in samples]))
         wanted = min(systems_of(self.size), self.most or _MOST)
-        parts = [_tossed(self.loss(rows), self.size, rng) for rows in self._systems(samples, wanted, rng)]
+        parts = [
+            _tossed(self.loss(rows), self.size, rng) for rows in systems(samples, self.taken, wanted, rng)
+        ]
         return np.concatenate(parts)
-
-    def _systems(self, samples: list[Array], wanted: int, rng: np.random.Generator) -> Iterator[list[Array]]:
-        """Draw random orders, and turn the places of a tuple against one another by one row after the other.
-
-        The tuples of several systems are returned at once, one system after the other.
-        """
-        size, seen = self.size, 0
-        while seen < wanted:
-            places = [
-                sample.take(order, axis=1)
-                for sample in samples
-                for order in np.array_split(rng.permutation(sample.shape[1]), self.taken)
-            ]
-            windows = [
-                sliding_window_view(np.concatenate([place, place[:, : size - 1]], axis=1), size, axis=1)
-                for place in places
-            ]
-            turns, step = min(size, wanted - seen), max(_AT_ONCE // size, 1)
-            for first in range(0, turns, step):
-                turn = np.arange(first, min(first + step, turns))
-                yield [
-                    window[:, turn * k % window.shape[1]].reshape(len(window), -1)
-                    for k, window in enumerate(windows)
-                ]
-            seen += turns
 
 
 def _order(sample: Array) -> Array:

@@ -25,7 +25,7 @@ import math
 import numpy as np
 from scipy.special import betaincinv, ndtr
 
-from convexrank.inference.concentration import generator
+from convexrank.inference.finite_sample.betting import generator
 
 Array = np.ndarray
 

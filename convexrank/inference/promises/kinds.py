@@ -12,55 +12,78 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtrc
 
-from convexrank.inference.concentration import binary_divergence, binomial_range, share_lower
-from convexrank.inference.promises.held_out import HeldOut
+from convexrank.data import check_binary_labels, check_same_index, check_vector
+from convexrank.inference.finite_sample.betting import binary_divergence, binomial_range, share_lower
 from convexrank.inference.results import percent
 
 Array = np.ndarray
 
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Scores of both classes.
+
+    Parameters
+    ----------
+    positives, negatives : ndarray
+        The scores of each class, in increasing order.
+    """
+
+    positives: Array
+    negatives: Array
+
+    @cached_property
+    def scores(self) -> Array:
+        """All scores, in increasing order."""
+        return np.sort(np.concatenate([self.positives, self.negatives]))
+
+    def above(self, thresholds: Array) -> tuple[Array, Array]:
+        """Return how many rows, and how many positives, have a score above each threshold."""
+        hits, others = (
+            len(part) - np.searchsorted(part, thresholds, side="right")
+            for part in (self.positives, self.negatives)
+        )
+        return hits + others, hits
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of rows of each class."""
+        return {"positives": len(self.positives), "negatives": len(self.negatives)}
+
+    def rates(self, threshold: float) -> dict[str, float]:
+        """Return the measures of these rows at a threshold; the precision is NaN where no row is above."""
+        rows, hits = (int(count[0]) for count in self.above(np.array([threshold])))
+        return {
+            "fpr": (rows - hits) / len(self.negatives),
+            "precision": hits / rows if rows else math.nan,
+            "recall": hits / len(self.positives),
+            "share": rows / (len(self.positives) + len(self.negatives)),
+        }
+
+
+def read_held_out(y: Any, scores: Any) -> HeldOut:
+    """Read labels and scores.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When a class is missing, or labels or scores are not usable.
+    """
+    check_same_index(y=y, scores=scores)
+    up = check_binary_labels(y)
+    values = check_vector(scores, len(up), "scores")
+    return HeldOut(np.sort(values[up]), np.sort(values[~up]))
+
+
 # Ratio between numbers of rows that are tested: with a smaller one each test has a smaller error, with a larger one the
 # best number may lie between two.
 _RATIO = 1.2
-
-
-class Promise(Protocol):
-    """The members of a promise."""
-
-    @property
-    def limit(self) -> float:
-        """The rate that is promised."""
-        ...
-
-    @property
-    def metric(self) -> str:
-        """The measure."""
-        ...
-
-    @property
-    def counted(self) -> str:
-        """The rows of which a number is needed."""
-        ...
-
-    def needed(self, delta: float) -> int:
-        """Return the least number of rows from which the promise can be made."""
-        ...
-
-    def threshold(self, rows: HeldOut, delta: float) -> float | None:
-        """Return the threshold, or None where there is none."""
-        ...
-
-    def refusal(self, rows: HeldOut, delta: float) -> str:
-        """Return the reason why there is no promise, and how many rows would be needed."""
-        ...
-
-    def sentence(self, threshold: float) -> str:
-        """Return the promise in words."""
-        ...
 
 
 def rows_needed(rate: float, delta: float) -> int:
@@ -237,3 +260,6 @@ class MinPrecision:
     def sentence(self, threshold: float) -> str:
         """Return the promise in words."""
         return f"at least {percent(self.limit)} of the rows that score above {threshold:g} are positive"
+
+
+Promise = MaxFPR | MinPrecision | MinRecall

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import hypergeom
 
 from convexrank.data import check_integer, check_list, check_probability, check_vector, shown
-from convexrank.inference.promises.held_out import HeldOut, read_held_out
+from convexrank.inference.promises.kinds import HeldOut, read_held_out
 from convexrank.inference.results import percent
 
 Array = np.ndarray

@@ -7,8 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from convexrank.data import check_probability, check_vector
-from convexrank.inference.promises.held_out import HeldOut, read_held_out
-from convexrank.inference.promises.kinds import MaxFPR, MinPrecision, MinRecall, Promise
+from convexrank.inference.promises.kinds import (
+    HeldOut,
+    MaxFPR,
+    MinPrecision,
+    MinRecall,
+    Promise,
+    read_held_out,
+)
 from convexrank.inference.results import percent
 
 # What a caller may promise, by the name of the argument.

@@ -50,6 +50,8 @@ _OUTSIDE = 1e-13
 _TINY = float(np.finfo(np.float64).tiny)
 # Of very many entries about so many tell which are too low for a rank.
 _TOLD = 4096
+# How far below the highest of its entries the logarithm of a mean lies that is taken from what is missing to 1.
+_NEAR = 0.5
 #: From so many pairs on a sort takes less time than all of them.
 SORTED = 1 << 16
 
@@ -233,7 +235,18 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Up, Down]:
         shares = np.exp(exponents - spread(top))
         whole = sums(shares)
         value = top + log(whole)
-        return value + level if even else value, shares / spread(whole)
+        value = value + level if even else value
+        return near_the_highest(x, value) if node.mean else value, shares / spread(whole)
+
+    def near_the_highest(x: Array, value: Any) -> Any:
+        """Logarithms of means next to 1 from what is missing to 1: of a small power 1/p magnifies their rounding."""
+        highest = tops(x)
+        near = value > highest - _NEAR
+        if not np.any(near):
+            return value
+        with np.errstate(invalid="ignore", divide="ignore"):  # where it is not used
+            found = highest + np.log1p(dots(node.shares, np.expm1(x - spread(highest))))
+        return np.where(near, found, value)[()]
 
     def down(shares: Array, u: Array) -> Parts:
         whole, entropies = sums(shares), np.log(shares + _TINY)  # not a number below 0

@@ -1,4 +1,4 @@
-"""Sums over pairs over balls: by one sort, by running sums, or pair by pair."""
+"""Arrays of balls, and sums over pairs over balls: by one sort, by running sums, or pair by pair."""
 
 from __future__ import annotations
 
@@ -8,11 +8,40 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import CertificateError
+from convexrank.data.recorded import Recorded
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
-from convexrank.modelling.kernels.ball_arrays import as_objects, in_balls, lines
+from convexrank.modelling.functions import Function
 
 Array = np.ndarray
+
+
+def as_objects(values: Any) -> Array:
+    """Return an array of Python objects."""
+    values = list(values)
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
+
+
+def in_balls(values: Any) -> Array:
+    """Return floats as the rational numbers that they are; what remembers its computation is enclosed."""
+    if isinstance(values, Recorded):
+        return np.ravel(values.replayed(lambda one: in_balls(one).reshape(one.shape)))
+    from convexrank.proof.balls import arb
+
+    return as_objects(arb(float(value)) for value in np.ravel(values))
+
+
+def lines(function: Function, x: Array) -> tuple[Array, ...]:
+    """Return values, slopes and slacks over balls."""
+    line = function.line
+    if line is None:
+        raise CertificateError(
+            f"{function.name} has no form in balls, so that nothing is proved; give a Function with a line."
+        )
+    return tuple(map(as_objects, zip(*map(line, x), strict=True)))
+
 
 #: Pairs that are taken one by one in balls.
 MOST_PAIRS = 2_000_000

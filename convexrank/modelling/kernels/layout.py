@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from convexrank.backend.cached import cached_property
 from convexrank.modelling.expressions import PairSums
 
 Array = np.ndarray
+
+# Pairs that a compiled loop takes between two looks at the clock: about a hundredth of a second.
+_STRETCH = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,16 @@ class Layout:
         some = np.flatnonzero(self.start < self.end)
         return some, self.end[some] - 1
 
+    @cached_property
+    def lower_stretches(self) -> list[slice]:
+        """Places of lower rows that are taken at once by a compiled loop."""
+        return _stretches(self.last - self.first)
+
+    @cached_property
+    def upper_stretches(self) -> list[slice]:
+        """Places of upper rows that are taken at once by a compiled loop."""
+        return _stretches(self.end - self.start)
+
     def sort(self, x: Array) -> Array:
         """Return entries of rows by place."""
         return x if self.order is None else x[self.order]
@@ -76,6 +90,14 @@ class Layout:
                     counts = self.first[begin:stop, None] <= np.arange(first, last)
                     yield slice(first, last), slice(begin, stop), None if counts.all() else counts
                 begin = stop
+
+
+def _stretches(partners: Array) -> list[slice]:
+    """Cut rows with so many partners into stretches; a row is never cut."""
+    pairs = np.cumsum(partners)
+    cuts = np.searchsorted(pairs, np.arange(_STRETCH, pairs[-1], _STRETCH), side="left") + 1
+    ends = np.unique([0, *cuts, len(pairs)]).tolist()
+    return [slice(*both) for both in pairwise(ends)]
 
 
 def layout_of(node: PairSums) -> Layout:

@@ -7,12 +7,13 @@ time, one or two nanoseconds each; O(n) memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from convexrank.backend.deadline import check_time
 from convexrank.modelling.kernels.layout import Layout
 
 Array = np.ndarray
@@ -40,7 +41,8 @@ def _loops() -> tuple[Callable[..., None], ...]:
         w: Array,
         u: Array,
         length: int,
-        found: Array,
+        value: Array,
+        slope: Array,
         back: Array,
     ) -> None:  # pragma: no cover
         """Write Σ w log(1 + q) and Σ w q/(1 + q) of quotients q; add Σ u q/(1 + q) to partners; one w is for all."""
@@ -54,19 +56,19 @@ def _loops() -> tuple[Callable[..., None], ...]:
                     for j in range(start, end):
                         ratio = theirs[j] * factor
                         product *= 1.0 + ratio
-                        slope = ratio / (1.0 + ratio)
-                        pulled += slope
-                        back[j] += push * slope
+                        share = ratio / (1.0 + ratio)
+                        pulled += share
+                        back[j] += push * share
                     paid += np.log(product)
                 else:
                     for j in range(start, end):
                         ratio = theirs[j] * factor
-                        slope = ratio / (1.0 + ratio)
+                        share = ratio / (1.0 + ratio)
                         paid += w[j] * np.log1p(ratio)
-                        pulled += w[j] * slope
-                        back[j] += push * slope
+                        pulled += w[j] * share
+                        back[j] += push * share
             weight = w[0] if equal else 1.0
-            found[0, row], found[1, row] = weight * paid, weight * pulled
+            value[row], slope[row] = weight * paid, weight * pulled
 
     @compiled(**options)
     def slopes(
@@ -112,30 +114,43 @@ class LogisticPairs:
         if 0 in derivatives:
             values = self._values(weights, None, to_lower)
             return [values[j] for j in derivatives]
-        mine, theirs = self.powers[::-1] if to_lower else self.powers
-        ranges = (layout.first, layout.last) if to_lower else (layout.start, layout.end)
+        mine, theirs, first, last = self._rows(to_lower)
         weights = np.ascontiguousarray(layout.sort(np.broadcast_to(weights, theirs.shape)), dtype=np.float64)
         found = np.empty((3, len(mine)))
-        _, slopes, bends = _loops()
-        if 1 in derivatives:
-            slopes(mine, theirs, *ranges, weights, found[1])
-        if 2 in derivatives:
-            bends(mine, theirs, *ranges, weights, found[2])
+        for rows in self._stretches(to_lower):
+            for j in set(derivatives):
+                _loops()[j](mine[rows], theirs, first[rows], last[rows], weights, found[j, rows])
         return [self.factor * layout.unsort(found[j]) for j in derivatives]
 
     def both(self, weights: Array, u: Array) -> tuple[Array, Array, Array]:
         """Return values and slopes of the lower rows, and Σ u φ′ of the upper rows, in one pass over the pairs."""
         return self._values(weights, u, True)
 
+    def _rows(self, to_lower: bool) -> tuple[Array, Array, Array, Array]:
+        """Return powers of the rows and of their partners, and where the partners begin and end."""
+        layout, (upper, lower) = self.layout, self.powers
+        if to_lower:
+            return lower, upper, layout.first, layout.last
+        return upper, lower, layout.start, layout.end
+
+    def _stretches(self, to_lower: bool) -> Iterator[slice]:
+        """Yield rows that are taken at once, after a look at the clock."""
+        for rows in self.layout.lower_stretches if to_lower else self.layout.upper_stretches:
+            check_time()
+            yield rows
+
     def _values(self, weights: Array, u: Array | None, to_lower: bool) -> tuple[Array, Array, Array]:
-        layout, (mine, theirs) = self.layout, self.powers[::-1] if to_lower else self.powers
-        ranges = (layout.first, layout.last) if to_lower else (layout.start, layout.end)
+        layout, (mine, theirs, first, last) = self.layout, self._rows(to_lower)
         weights = np.ascontiguousarray(layout.sort(np.broadcast_to(weights, theirs.shape)), dtype=np.float64)
         if bool((weights == weights[0]).all()):
             weights = weights[:1]
         length = int(min(max(_ROOM / (self.spread + 1.0), 1.0), _FACTORS))
         found, back = np.empty((2, len(mine))), np.zeros(len(theirs))
         pushes = np.zeros(len(mine)) if u is None else np.ascontiguousarray(layout.sort(u))
-        _loops()[0](mine, theirs, *ranges, weights, pushes, length, found, back)
+        for rows in self._stretches(to_lower):
+            both = found[0, rows], found[1, rows]
+            _loops()[0](
+                mine[rows], theirs, first[rows], last[rows], weights, pushes[rows], length, *both, back
+            )
         value, slope, pulls = (self.factor * layout.unsort(part) for part in (*found, back))
         return value, slope, pulls

@@ -82,6 +82,7 @@ def _merged(roles: Array, ranks: Array, queries: Array) -> Iterator[tuple[Array,
     order = np.argsort(roles, kind="stable")
     row = order % n
     for bit in range(int(ranks.max()).bit_length()):
+        check_time()
         is_lower = (ranks >> bit) & 1 == 0
         groups = queries * ((int(ranks.max()) >> bit + 1) + 1) + (ranks >> bit + 1)
         kept = order[is_lower[row] == (order < n)]
@@ -280,6 +281,7 @@ class DistancePowers:
             weights = np.concatenate([nothing, weights] if to_lower else [weights, nothing])
         found = np.zeros((degree + 1, len(weights)))
         for is_lower, merged in self.parts:
+            check_time()
             found += merged.powers(np.where(is_lower != to_lower, weights, 0.0), degree, below=to_lower)
         if self.graded:
             return found

@@ -6,17 +6,20 @@ data, curvature from a sample of the rows, radii of screening, and pieces that m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
-from convexrank.backend.read_only import repeated
+from convexrank.backend.cached import cached_property, repeated
 from convexrank.modelling.expressions import LogSumExp, Maximum, Node, Scores, affine
 
 Array = np.ndarray
+
+# Powers that lose digits of no account where the logarithm of a number next to 1 is divided by them are larger.
+_GENTLE = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +36,15 @@ class LogSumExpTerm:
         The factor c, positive.
     log_weights : ndarray, shape (g,)
         The terms v, finite.
+    log_total : float, optional
+        The logarithm of the sum of all e^v, where it is exact: that of a mean is 0.
     """
 
     rows: Array
     sign_times_power: float
     outer_coefficient: float
     log_weights: Any
+    log_total: float | None = None
 
     @cached_property
     def largest_log(self) -> float:
@@ -50,6 +56,14 @@ class LogSumExpTerm:
     def rate(self) -> float:
         """Derivative of the term when all scores rise together: c·t."""
         return self.outer_coefficient * self.sign_times_power
+
+    def level_near_total(self, exponents: Array) -> float | None:
+        """Return log Σ e^(x + v) from small x, whose digits are lost beside 1; None where x are not small."""
+        if self.log_total is None or abs(self.sign_times_power) > _GENTLE:
+            return None
+        top = float(np.maximum.reduce(exponents, initial=-np.inf))
+        lost = float(np.exp(self.log_weights - self.log_total) @ np.expm1(exponents - top))
+        return top + self.log_total + math.log1p(lost) if lost > -0.5 else None
 
     def exponents(self, scores: Array) -> Array:
         """Return t·θ + v for the rows of the term."""
@@ -88,7 +102,9 @@ def log_sum_exps(
         first = found[0]
         if first.log_weights is None:
             return None
-        found[0] = replace(first, log_weights=first.log_weights + constant / first.outer_coefficient)
+        more = constant / first.outer_coefficient
+        total = None if first.log_total is None else first.log_total + more
+        found[0] = replace(first, log_weights=first.log_weights + more, log_total=total)
     return tuple(found)
 
 
@@ -116,9 +132,10 @@ def _term(c: float, node: Any, totals: Mapping[str, float] | None) -> LogSumExpT
         logs = float(np.log(1.0 / count))
     else:
         logs = np.log(node.shares)
-    logs = logs + inner.constant
+    logs, added = logs + inner.constant, inner.constant
+    total = float(added) if node.mean and totals is None and np.ndim(added) == 0 else None
     return LogSumExpTerm(
-        axis.rows, float(t), c, logs if isinstance(logs, np.ndarray) else repeated(logs, count)
+        axis.rows, float(t), c, logs if isinstance(logs, np.ndarray) else repeated(logs, count), total
     )
 
 
@@ -144,8 +161,9 @@ def risk_and_shares(terms: tuple[LogSumExpTerm, ...], scores: Array) -> tuple[fl
     for term in terms:
         exponents = scores[term.rows]
         exponents *= term.sign_times_power
+        near = term.level_near_total(exponents)
         exponents += term.log_weights
         part, shares = log_sum_exp_gradient(exponents)
-        value += term.outer_coefficient * part
+        value += term.outer_coefficient * (part if near is None else near)
         parts.append(shares)
     return value, parts

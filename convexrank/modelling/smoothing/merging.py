@@ -54,9 +54,9 @@ def groups_of_rows(
     Returns
     -------
     tuple of ndarray, or None
-        None with several queries, with listed pairs and grades, and for constants of single rows.
+        None where no rows may be merged.
     """
-    if program.count > 1 or program.differences or not program.apart or not _by_weights_alone(program):
+    if not may_merge(program):
         return None
     found = _Sides(program, scores, share)
     bent, sides = found.bent, found.sides
@@ -65,6 +65,13 @@ def groups_of_rows(
     sides = numbered(sides)[0]
     sides[bent] = ALONE
     return found.groups(sides), sides
+
+
+def may_merge(program: Program) -> bool:
+    """Return False with several queries, with listed pairs and grades, and for constants of single rows."""
+    return (
+        program.count == 1 and not program.differences and bool(program.apart) and _by_weights_alone(program)
+    )
 
 
 def numbered(x: Array) -> tuple[Array, int]:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexrank.consensus.dense_chain import poisson, stationary
 from convexrank.consensus.with_teleport import Absorbed
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, CertificateError
-from convexrank.problems.consensus._reference import fixed_point
+from convexrank.problems.consensus._reference import fixed_point, poisson, stationary
 
 Array = np.ndarray
 
@@ -112,7 +111,7 @@ class Pessimistic:
 
     def prove(self, name: str, x: Array) -> Certificate:
         """The same bound in ball arithmetic."""
-        from convexrank.proof.games.flows import prove_flows
+        from convexrank.proof.games.distributions import prove_flows
 
         if not math.isfinite(self.objective(x)):
             raise CertificateError("the flows are out of balance; project them first.")

@@ -187,7 +187,7 @@ class ConsensusRank(Problem):
         return self._form.certificate(self.check_point(x))
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Prove the gap of the pessimistic view in ball arithmetic; see :mod:`convexrank.proof.games.flows`."""
+        """Prove the gap of the pessimistic view in ball arithmetic; see :mod:`convexrank.proof.games.distributions`."""
         if self.view != "pessimistic":
             raise CertificateError(
                 f'view is "{self.view}", which has no bound on an error but a residual: nothing is proved about it; '
@@ -262,7 +262,7 @@ class ConsensusRank(Problem):
 
     def definition(self, x: Array) -> float:
         """Return the objective at x once more, from the formula of the view; of the projections ‖x − Tx‖₁."""
-        from convexrank.problems.consensus._definition import plain_value
+        from convexrank.problems.consensus._reference import plain_value
 
         return plain_value(self, x)
 

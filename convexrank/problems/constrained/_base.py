@@ -17,7 +17,7 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.minorants import rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Witness
-from convexrank.problems.constrained._lagrangian import WeightedHinges
+from convexrank.problems.constrained._multipliers import WeightedHinges
 
 Array = np.ndarray
 

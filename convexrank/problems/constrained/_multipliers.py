@@ -19,10 +19,15 @@ from scipy import sparse
 from scipy.linalg import qr
 from scipy.optimize import linprog
 
+from convexrank import losses
+from convexrank.modelling import Groups, Node, apply, mean
+from convexrank.problems.bipartite._base import Bipartite
+
 Array = np.ndarray
 
 # The share of multipliers inside of their limits that is mixed in, so that there is room to move them.
 _INSIDE = 1e-7
+
 # Pivots below this share of the largest are of columns that depend on others.
 _RANK = 1e-11
 
@@ -126,3 +131,27 @@ def _solved(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fractio
                 factor = row[step] / first[step]
                 system[r] = [x - factor * top for x, top in zip(row, first, strict=True)]
     return [row[-1] / row[step] for step, row in enumerate(system)]
+
+
+_HINGE = losses.Hinge().phi
+
+
+class WeightedHinges(Bipartite):
+    r"""The risk :math:`u\,\tfrac1I\sum_i(1-f_i)_+ + v\,\tfrac1K\sum_k(1+f_k)_+`, u and v not both 0.
+
+    Parameters
+    ----------
+    X, y, l2, l1, qid, sample_weight, dtype : as for :class:`PNormPush`
+        As for :class:`PNormPush`.
+    u, v : float
+        The weights of the two means, at least 0.
+    """
+
+    u: float = 1.0
+    v: float = 1.0
+
+    def risk(self, f: Groups) -> Node:
+        """The means of both classes with their weights; one of weight 0 is left out."""
+        parts = (self.u, -f.positive), (self.v, f.negative)
+        first, *more = [mean(apply(_HINGE, scores)) * weight for weight, scores in parts if weight > 0.0]
+        return first + more[0] if more else first

@@ -24,8 +24,12 @@ from convexrank.data import (
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.problems.bipartite._base import random_features, random_labels
 from convexrank.problems.constrained._base import HingeConstrained
-from convexrank.problems.constrained._lagrangian import WeightedHinges
-from convexrank.problems.constrained._multipliers import Infeasibility, balanced, least_left_side
+from convexrank.problems.constrained._multipliers import (
+    Infeasibility,
+    WeightedHinges,
+    balanced,
+    least_left_side,
+)
 
 __all__ = ["RateConstrained"]
 

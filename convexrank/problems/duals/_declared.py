@@ -26,7 +26,7 @@ from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
-from convexrank.problems.duals._many_pairs import refuse_many_pairs
+from convexrank.problems.duals._blocks import refuse_many_pairs
 
 Array = np.ndarray
 # A linear map of v, and a shift.

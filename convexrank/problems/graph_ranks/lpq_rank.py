@@ -20,9 +20,8 @@ from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.io.build import nth_range
 from convexrank.graphs.lpq_map import NormMap, NormPart
 from convexrank.graphs.transition import check_alpha
-from convexrank.problems.graph_ranks._base import GraphRank
+from convexrank.problems.graph_ranks._base import GraphRank, random_graph
 from convexrank.problems.graph_ranks._lpq_reference import dense_rank, log_image
-from convexrank.problems.graph_ranks._random_graph import random_graph
 
 Array = np.ndarray
 

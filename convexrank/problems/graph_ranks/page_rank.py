@@ -15,14 +15,13 @@ from convexrank.consensus import ScoreIntervals
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_vector, keep, read_array
 from convexrank.data.nodes import names_of
-from convexrank.data.shards.sums import compensated_sum
+from convexrank.data.shards.agreement import compensated_sum
 from convexrank.graphs import Graph, Transition
 from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.distributions import distributions
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.io.build import cuts, nth_range
-from convexrank.problems.graph_ranks._base import GraphRank
-from convexrank.problems.graph_ranks._random_graph import random_graph
+from convexrank.problems.graph_ranks._base import GraphRank, random_graph
 
 Array = np.ndarray
 

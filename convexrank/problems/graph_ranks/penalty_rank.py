@@ -16,8 +16,7 @@ from convexrank.data.nodes import called
 from convexrank.divergences.generators.on_simplex import restricted
 from convexrank.graphs import Graph
 from convexrank.graphs.poisson_equation import stationary
-from convexrank.problems.graph_ranks._base import WalkRank
-from convexrank.problems.graph_ranks._random_graph import random_graph
+from convexrank.problems.graph_ranks._base import WalkRank, random_graph
 
 Array = np.ndarray
 

@@ -16,8 +16,7 @@ from convexrank.graphs.io.build import nth_range
 from convexrank.graphs.lpq_map import NormMap, NormPart, log_sums
 from convexrank.graphs.reach import reached_from
 from convexrank.graphs.transition import check_alpha
-from convexrank.problems.graph_ranks._base import GraphRank
-from convexrank.problems.graph_ranks._random_graph import random_graph
+from convexrank.problems.graph_ranks._base import GraphRank, random_graph
 
 Array = np.ndarray
 

@@ -13,9 +13,8 @@ from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_nonnegative, check_vector, keep, keep_checked
 from convexrank.divergences import SquaredEuclidean
 from convexrank.problems.margin_retargeting._base import MarginScores
-from convexrank.problems.margin_retargeting._cvxpy import joint_model
+from convexrank.problems.margin_retargeting._definition import joint_model
 from convexrank.problems.margin_retargeting._existence import rewards_grow
-from convexrank.problems.margin_retargeting._fixed_targets import fit_weights
 from convexrank.problems.margin_retargeting._options import (
     bounds_within,
     check_bound,
@@ -28,7 +27,7 @@ from convexrank.problems.margin_retargeting._options import (
 )
 from convexrank.problems.margin_retargeting._reference import evidence, joint_minimum, plain_cost, steps_of
 from convexrank.problems.margin_retargeting._targets_bregman import BregmanTargets
-from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets
+from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets, fit_weights
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 

@@ -24,7 +24,7 @@ from convexrank.backend.gram import row_lengths
 from convexrank.core.minorants import EPS, Minorant, rounding
 from convexrank.data import Chunks
 from convexrank.data.chunks.products import scores_of, sums_of
-from convexrank.data.shards.sums import compensated_sum
+from convexrank.data.shards.agreement import compensated_sum
 
 Array = np.ndarray
 

@@ -19,8 +19,7 @@ from convexrank.divergences import PolytopeEntropy, resolve
 from convexrank.divergences.generators.on_simplex import restricted
 from convexrank.graphs import Graph
 from convexrank.graphs.poisson_equation import solve_poisson, stationary
-from convexrank.problems.graph_ranks._base import WalkRank
-from convexrank.problems.graph_ranks._random_graph import random_graph
+from convexrank.problems.graph_ranks._base import WalkRank, random_graph
 from convexrank.regularizers import L1Ball, L2Ball
 
 Array = np.ndarray

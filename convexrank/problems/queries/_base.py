@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import dense
 from convexrank.backend.jax_oracles import HostRisk
 from convexrank.data import QueryGroups, as_groups, check_vector, keep
@@ -170,6 +171,7 @@ class QueryScores(LinearScores):
         """Return the risk and a subgradient in the scores, query after query."""
         ordered, slopes, value = self.split(scores)[0], [], 0.0
         for query, part in enumerate(self.groups.slices):
+            check_time()
             one, slope = self.reference_query(query, ordered[part])
             value += one
             slopes.append(slope)

@@ -1,11 +1,17 @@
-"""The cost of retargeting one query, by code that shares nothing with the fast one: what certificates rest on."""
+"""Retargeting stated again: in plain loops, as a cone program, and the cost of one query for certificates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from convexrank.data import QueryGroups
+from convexrank.divergences import KL, GeneralizedI, SquaredEuclidean, resolve
+from convexrank.problems._plain import generator_of, queries_of, rising_means, root
+from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 from convexrank.problems.retargeting._link import TargetLink
 
 Array = np.ndarray
@@ -81,3 +87,95 @@ def _root(excess: Callable[[float], float], low: float, high: float) -> float:
         else:
             high = middle
     return low
+
+
+def plain_risk(problem: Any, scores: Any) -> float:
+    """Return the risk of a Retargeting at the scores of all rows, minimised over targets and offsets.
+
+    Entries of the best targets are the link of z + λ for the isotonic regression z of the scores: every constraint of
+    order is between entries of one function. λ = 0 without the simplex; on it targets add up to 1.
+    """
+    f, y, risk = [float(score) for score in scores], problem.y.tolist(), 0.0
+    divergence, simplex, offsets = resolve(problem.divergence), bool(problem.simplex), problem.offsets
+    if isinstance(divergence, KL):  # of distributions: the I-divergence with the best offset
+        divergence, simplex, offsets = GeneralizedI(), True, True
+    squared = isinstance(divergence, SquaredEuclidean)
+    offsets = simplex if offsets is None else offsets  # for squares without the simplex they have no effect
+    g = generator_of(divergence)
+    for rows in queries_of(problem.qid, len(f)):
+        if max(y[j] for j in rows) == min(y[j] for j in rows):
+            continue
+        chain = sorted(rows, key=lambda j: (y[j], f[j]))
+        s = [f[j] for j in chain]
+        z = list(s)
+        if problem.order == "block":  # rows of one grade have one target
+            for grade in {y[j] for j in rows}:
+                own = [place for place, j in enumerate(chain) if y[j] == grade]
+                mean = sum(s[place] for place in own) / len(own)
+                for place in own:
+                    z[place] = mean
+        z = rising_means(z)
+        shift = beta = 0.0
+        if simplex:
+            shift = root(
+                lambda level, z=z: sum(max(g.link(value + level), 0.0) for value in z) - 1.0, -max(z)
+            )
+            if offsets:
+                beta = root(lambda level, s=s: sum(g.link(value + level) for value in s) - 1.0, -max(s))
+        r = [g.link(value + shift) for value in z]
+        r = [max(target, 0.0) for target in r] if simplex else r
+        cost = 0.0
+        for target, score in zip(r, s, strict=True):
+            if squared:
+                cost += 0.5 * (target - score - beta) ** 2
+            else:
+                cost += g.phi(target) + g.conjugate(score + beta) - target * (score + beta)
+        risk += cost / len(rows) if problem.normalize else cost
+    return risk
+
+
+def joint_model(
+    blocks: GradeBlocks, groups: QueryGroups, link: TargetLink, order: str, row_weights: Array, scores: Any
+) -> tuple[Any, list[Any]]:
+    """Return the squared distance of scores to targets in the order of the grades, and the constraints on the targets.
+
+    Parameters
+    ----------
+    blocks : GradeBlocks
+        Rows of equal grade, query by query.
+    groups : QueryGroups
+        The queries.
+    link : TargetLink
+        The squared distance, with its offsets or on the simplex.
+    order : {"hidden", "block"}
+        Whether rows of equal grade share a target.
+    row_weights : ndarray, shape (n,)
+        Weight of each row.
+    scores : cvxpy expression, shape (n,)
+        Scores of the rows that count, query by query.
+
+    Returns
+    -------
+    tuple
+        A convex cvxpy expression and a list of constraints.
+    """
+    import cvxpy as cp
+
+    targets = cp.Variable(groups.rows, name="targets")
+    along, level = targets[blocks.order], cp.Variable(len(blocks.sizes), name="levels")
+    own = np.repeat(np.arange(len(blocks.sizes)), blocks.sizes)
+    if order == "block":
+        steps = np.flatnonzero(blocks.above)
+        constraints = [along == level[own], level[steps - 1] <= level[steps]]
+    else:  # (3.8): a level between any two grades
+        rises = np.flatnonzero(blocks.above[own])
+        falls = np.flatnonzero(np.append(blocks.above[1:], False)[own])
+        constraints = [along[rises] >= level[own[rises]], along[falls] <= level[own[falls] + 1]]
+    if link.simplex:
+        adding = sparse.csr_array((np.ones(groups.rows), groups.order, groups.offsets))
+        constraints += [targets >= 0, adding @ targets == 1]
+    residuals = scores - targets
+    if link.offsets:
+        centring: list[Any] = [np.eye(size) - 1.0 / size for size in groups.sizes]
+        residuals = sparse.block_diag(centring, format="csr") @ residuals
+    return 0.5 * cp.sum_squares(cp.multiply(np.sqrt(row_weights), residuals)), constraints

@@ -12,11 +12,10 @@ from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_choice
 from convexrank.divergences import Divergence, resolve
 from convexrank.problems.queries._base import QueryScores, random_queries
-from convexrank.problems.retargeting._cvxpy import joint_model
 from convexrank.problems.retargeting._fixed_targets import TargetRegression
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 from convexrank.problems.retargeting._link import TargetLink, target_link
-from convexrank.problems.retargeting._reference import reference_cost
+from convexrank.problems.retargeting._reference import joint_model, reference_cost
 
 Array = np.ndarray
 
@@ -305,7 +304,7 @@ class Retargeting(QueryScores):
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, by another minimisation over targets and offsets."""
-        from convexrank.problems.retargeting._definition import plain_risk
+        from convexrank.problems.retargeting._reference import plain_risk
 
         return plain_risk(self, scores)
 

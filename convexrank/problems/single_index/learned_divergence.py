@@ -28,14 +28,13 @@ from convexrank.links.uniform_convexity import power_marginal
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.single_index._centred_norm import centred_square_norm
-from convexrank.problems.single_index._published_field import PublishedField
+from convexrank.problems.single_index._published_field import PublishedField, RankedTargets
 from convexrank.problems.single_index._reference import (
     class_model,
     power_model,
     power_reference,
     reference_marginal,
 )
-from convexrank.problems.single_index._sorted_targets import RankedTargets
 
 Array = np.ndarray
 
@@ -312,7 +311,7 @@ class LearnedDivergence(PublishedField):
                 'problem with oracle="marginal".'
             )
         if self._beyond:
-            from convexrank.proof.targets.powers import tangent_of_powers
+            from convexrank.proof.targets.rules import tangent_of_powers
 
             middle = midpoints(scores)
             link = len(self.y) * self.risk_and_score_gradient(middle)[1] + self.y

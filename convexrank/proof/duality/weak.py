@@ -16,9 +16,8 @@ from flint import arb_mat
 from scipy.linalg import qr
 
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness
-from convexrank.proof.balls import ONE, Balls, Tangent, arb, around, dot, exact
+from convexrank.proof.balls import ONE, Balls, Bounds, Tangent, arb, around, dot, exact, refined
 from convexrank.proof.penalty import ExactPenalty
-from convexrank.proof.precision import Bounds, refined
 from convexrank.proof.products import Products, products
 from convexrank.regularizers import Penalty
 

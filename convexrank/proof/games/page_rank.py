@@ -13,10 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from convexrank.core.results import Certificate, CertificateError
-from convexrank.proof.balls import ZERO, Balls, above, arb, dot, exact, greatest, root, total
-from convexrank.proof.games.distributions import Simplex
+from convexrank.proof.balls import ZERO, Balls, Bounds, above, arb, dot, exact, greatest, refined, root, total
+from convexrank.proof.games.distributions import Mixtures, OnSimplex
 from convexrank.proof.graphs import Walk, walk_residual
-from convexrank.proof.precision import Bounds, refined
 
 Array = np.ndarray
 
@@ -94,7 +93,7 @@ class _Payoff:
 
     def __init__(self, game: Game) -> None:
         self.walk = Walk(game.graph, game.alpha, game.personalization, game.dangling)
-        self.generator: Simplex = game.generator.in_balls()
+        self.generator: OnSimplex | Mixtures = game.generator.in_balls()
         self.recommendations = self.generator.of_columns(self.walk)
         self.norm, self.radius = game.norm, _radius(game)
 

@@ -12,7 +12,7 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Field, Proximal, Solvable, is_field
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, check_positive, keep_checked
-from convexrank.solvers.single_index._field_residual import residual_of
+from convexrank.solvers.descent.gradient import residual_of
 
 Array = np.ndarray
 

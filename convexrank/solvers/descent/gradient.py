@@ -12,7 +12,6 @@ from convexrank.core.capabilities import Convex, Field, is_field
 from convexrank.core.certificates import certificate_radius
 from convexrank.core.loop import State
 from convexrank.data import check_positive, keep_checked
-from convexrank.solvers.single_index._field_residual import residual_of
 
 Array = np.ndarray
 
@@ -152,3 +151,8 @@ def _growth(problem: Convex | Field, x: Array, direction: Array, oracle: Callabl
         return 1.0
     change = float(np.linalg.norm(oracle(trial) - direction))
     return max(change / moved, 1e-8)
+
+
+def residual_of(problem: Field, x: Array, direction: Array) -> float:
+    """Return the length of a unit step along the field at x, constraints and l1 taken into account; 0 at a solution."""
+    return float(np.linalg.norm(x - problem.prox(x - direction, 1.0)))

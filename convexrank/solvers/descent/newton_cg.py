@@ -145,6 +145,7 @@ class NewtonCG:
 class _AlongPath(NewtonCG):
     """Newton's method that begins with the preconditioner of the problem before, where the last two problems lead."""
 
+    columns_left = None  # it looks at all columns
     _ended: list[tuple[float, Here]] = field(default_factory=list, repr=False, compare=False)
 
     def init(self, problem: HessianProducts, x0: Array) -> State:

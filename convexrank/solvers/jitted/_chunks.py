@@ -20,8 +20,7 @@ from convexrank.backend.compilation import SMALL, jit
 from convexrank.backend.deadline import check_time, rounds_in_time
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
-from convexrank.solvers.jitted.devices import check_room, computing_on, find_device
-from convexrank.solvers.jitted.meshes import first_device, shared
+from convexrank.solvers.jitted.devices import check_room, computing_on, find_device, first_device, shared
 
 Array = np.ndarray
 

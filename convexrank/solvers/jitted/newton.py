@@ -22,8 +22,7 @@ from convexrank.solvers.jitted._chunks import (
     next_state,
     place,
 )
-from convexrank.solvers.jitted.devices import check_device, computing_on
-from convexrank.solvers.jitted.meshes import check_rows_mesh
+from convexrank.solvers.jitted.devices import check_device, check_rows_mesh, computing_on
 
 Array = np.ndarray
 

@@ -15,7 +15,7 @@ from convexrank.core.results import Witness
 from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.jitted._chunks import chosen, compiled, is_small, place
 from convexrank.solvers.jitted.devices import check_device, computing_on
-from convexrank.solvers.saddle._saddle import Saddle
+from convexrank.solvers.saddle.no_regret_play import Saddle
 
 Array = np.ndarray
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -11,6 +11,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.design import held_as
 from convexrank.backend.gram import columns_of
+from convexrank.core.capabilities import Solvable
 from convexrank.core.score_model import ColumnSizes, ScoreModel, sizes_of_columns
 from convexrank.regularizers import Penalty
 
@@ -51,8 +52,9 @@ class Columns:
         return self._held.most_violating(violations, count)
 
 
-class ByColumns(Protocol):
-    """Protocol of problems for working sets and screening."""
+@runtime_checkable
+class Columnwise(Solvable, Protocol):
+    """Columns that can be taken a few at a time, a penalty with l1, and the risk to second order in the scores."""
 
     @property
     def X(self) -> Any:
@@ -76,4 +78,13 @@ class ByColumns(Protocol):
 
     def score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores."""
+        ...
+
+    @property
+    def risk_infimum(self) -> float:
+        """A number that the risk is never below; minus infinity if none is known."""
+        ...
+
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Estimate value − optimum at w from the gradient of the smooth part there, at no cost."""
         ...

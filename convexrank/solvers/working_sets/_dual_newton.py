@@ -27,7 +27,7 @@ from convexrank.backend.design import held_as
 from convexrank.backend.gram import squares_times, times, transposed_times
 from convexrank.core.score_model import Curvature, ScoreModel, without_products
 from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._columns import ByColumns
+from convexrank.solvers.working_sets._columns import Columnwise
 
 Array = np.ndarray
 
@@ -48,12 +48,12 @@ _LARGER, _LEAST_PART = 64.0, 1e-16
 _ROUNDING = 1e-13
 
 
-def has_dual_newton(problem: ByColumns, model: ScoreModel) -> bool:
+def has_dual_newton(problem: Columnwise, model: ScoreModel) -> bool:
     """Return whether the method fits: few rows, and second derivatives that are exact."""
     return model.curvature is not None and model.curvature.exact and problem.X.shape[0] <= _MOST_ROWS
 
 
-def minimum_of_dual(problem: ByColumns, penalty: Penalty) -> DualIterate | None:
+def minimum_of_dual(problem: Columnwise, penalty: Penalty) -> DualIterate | None:
     """Return the solution of the dual; None where the path to it takes too many steps.
 
     It begins with an l2 so large that the scores are of order 1. With each smaller l2 the scores are those that were
@@ -142,7 +142,7 @@ class DualIterate:
 
     Parameters
     ----------
-    problem : ByColumns
+    problem : Columnwise
         The problem.
     penalty : Penalty
         Its penalty, or one with a larger l2.
@@ -156,7 +156,7 @@ class DualIterate:
         The value of the dual.
     """
 
-    problem: ByColumns
+    problem: Columnwise
     penalty: Penalty
     scores: Array
     model: ScoreModel
@@ -164,7 +164,7 @@ class DualIterate:
     bound: float
 
     @classmethod
-    def at(cls, problem: ByColumns, penalty: Penalty, scores: Array) -> DualIterate:
+    def at(cls, problem: Columnwise, penalty: Penalty, scores: Array) -> DualIterate:
         """The dual point at scores."""
         model = problem.score_model(scores)
         pull = np.asarray(transposed_times(problem.X, model.gradient), dtype=np.float64)
@@ -259,6 +259,7 @@ class DualIterate:
         """The products of all pairs of rows over the columns in use, a few of them made dense at a time."""
         products = np.zeros((len(self.scores), len(self.scores)))
         for start in range(0, len(used), _DENSE_COLUMNS):
+            check_time()
             columns = self._dense(used[start : start + _DENSE_COLUMNS])
             bends = np.broadcast_to(self.penalty.curvatures, self.w.shape)[
                 used[start : start + _DENSE_COLUMNS]

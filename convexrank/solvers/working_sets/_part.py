@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.core.score_model import ScoreModel
 from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._columns import ByColumns
+from convexrank.solvers.working_sets._columns import Columnwise
 from convexrank.solvers.working_sets._coordinate_descent import ColumnModel, longer
 
 Array = np.ndarray
@@ -44,13 +44,13 @@ class Point:
 class Part:
     """The problem over one working set, the other weights as they are."""
 
-    problem: ByColumns
+    problem: Columnwise
     penalty: Penalty
     nonnegative: Array | None
     model: ColumnModel
 
     @classmethod
-    def of(cls, problem: ByColumns, penalty: Penalty, places: Array) -> Part:
+    def of(cls, problem: Columnwise, penalty: Penalty, places: Array) -> Part:
         """Take the columns at these places."""
         nonnegative = None if penalty.nonnegative is None else penalty.nonnegative[places]
         lowest = np.full(len(places), -math.inf)

@@ -16,7 +16,7 @@ from scipy import sparse
 from convexrank.backend.gram import squares_times, transposed_times
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import ColumnSizes, movement
-from convexrank.solvers.working_sets._columns import ByColumns
+from convexrank.solvers.working_sets._columns import Columnwise
 
 Array = np.ndarray
 
@@ -41,7 +41,7 @@ class Kept:
     entries: int
 
     @classmethod
-    def of(cls, problem: ByColumns, places: Array, entries: int) -> Kept:
+    def of(cls, problem: Columnwise, places: Array, entries: int) -> Kept:
         """Copy the columns at these places."""
         columns = problem.columns.at(places) if sparse.issparse(problem.X) else problem.X[:, places]
         return cls(places, columns, entries)
@@ -108,7 +108,7 @@ class Screening:
     ratio: float = 1.0
     gap: float = math.inf
 
-    def is_ready(self, problem: ByColumns, gap: float) -> bool:
+    def is_ready(self, problem: Columnwise, gap: float) -> bool:
         """Return whether the next proof is worth its cost: looks cost more, and there were some, or bends are known."""
         if (self.looks < _LOOKS and self.diagonal is None) or not gap <= _SMALLER * self.gap:
             return False
@@ -119,7 +119,7 @@ class Screening:
         """Count one look."""
         return replace(self, looks=self.looks + 1)
 
-    def at(self, problem: ByColumns, w: Array, point: DualPoint) -> Screening:
+    def at(self, problem: Columnwise, w: Array, point: DualPoint) -> Screening:
         """Leave out what the gap at a point proves to be 0; unchanged where a proof would cost more than it saves.
 
         Columns in use stay, whatever is proved of them.
@@ -139,7 +139,7 @@ class Screening:
         wide, entries = (wide, entries) if entries <= _WORTH * now else (left, int(sizes.entries[left].sum()))
         return replace(known, kept=Kept.of(problem, wide, entries))
 
-    def valid_at(self, problem: ByColumns, w: Array, point: DualPoint) -> Screening:
+    def valid_at(self, problem: Columnwise, w: Array, point: DualPoint) -> Screening:
         """The same for a problem with another l1, where what was left out before has to be proved again."""
         sizes, kept = problem.columns.sizes, self.kept
         anew = replace(self, kept=None, gap=math.inf)
@@ -157,7 +157,7 @@ class Screening:
                 return known
         return replace(known, kept=None).at(problem, w, point)
 
-    def _with_bends(self, problem: ByColumns, point: DualPoint) -> Screening | None:
+    def _with_bends(self, problem: Columnwise, point: DualPoint) -> Screening | None:
         """With bends at a point, or more; None where they would have to be computed too soon."""
         if self.diagonal is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -169,7 +169,7 @@ class Screening:
         bends = squares_times(problem.X, point.diagonal)
         return replace(self, looks=0, diagonal=point.diagonal, bends=bends, ratio=1.0)
 
-    def _may_matter(self, problem: ByColumns, sizes: ColumnSizes, point: DualPoint, slack: float) -> Array:
+    def _may_matter(self, problem: Columnwise, sizes: ColumnSizes, point: DualPoint, slack: float) -> Array:
         """Return which columns are not proved to be 0 by the gap times slack."""
         bends = np.full(len(sizes.ranges), math.inf) if self.bends is None else self.ratio * self.bends
         reach = movement(bends, sizes.ranges, point.steepness, slack * point.gap) * (1.0 + 64.0 * EPS)

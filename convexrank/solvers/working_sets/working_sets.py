@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import times, transposed_times
-from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Solution, Witness
 from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._columns import ByColumns
+from convexrank.solvers.working_sets._columns import Columnwise
 from convexrank.solvers.working_sets._dual_newton import DualIterate, has_dual_newton, minimum_of_dual
 from convexrank.solvers.working_sets._part import Part, Point, followed, penalty_at, violations_of
 from convexrank.solvers.working_sets._screening import DualPoint, Kept, Screening
@@ -39,20 +37,6 @@ _CLOSE = 1e-2
 _WEAKER, _TRIALS = (0.95, 0.995), 4
 # On a path it is as weak as that of the next value is expected to be, if this is not farther than so large a share.
 _FARTHEST = 0.8
-
-
-@runtime_checkable
-class Columnwise(ByColumns, Solvable, Protocol):
-    """Columns that can be taken a few at a time, a penalty with l1, and the risk to second order in the scores."""
-
-    @property
-    def risk_infimum(self) -> float:
-        """A number that the risk is never below; minus infinity if none is known."""
-        ...
-
-    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
-        """Estimate value − optimum at w from the gradient of the smooth part there, at no cost."""
-        ...
 
 
 @dataclass(frozen=True)

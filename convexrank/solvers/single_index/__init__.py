@@ -1,1 +1,0 @@
-"""Perceptron-like methods for an unknown increasing link."""

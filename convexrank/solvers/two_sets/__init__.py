@@ -1,1 +1,0 @@
-"""Projections on two convex sets in turn or at once."""
