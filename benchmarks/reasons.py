@@ -68,8 +68,9 @@ REASONS: dict[str, str] = {
         "what is imported."
     ),
     r"^cr.verify": (
-        "Each pair of rows has an exponential cone of its own in the exact model, and the conic solver factorises a "
-        "matrix of that size in each step."
+        "Each pair of rows has an exponential cone of its own in the exact model: 39 000 at 400 rows, .16 s of the "
+        "processor for each of some 40 steps of Clarabel. Its answer is 1e-7 of the value above the optimum there, too "
+        "far for the certificate, so that the exact solver tries its other settings, one after the other."
     ),
     r"time over PNormPush's$": (
         "Objectives of the highest negatives are not smooth: a smooth function of decreasing width stands for each, "
