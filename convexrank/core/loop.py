@@ -15,8 +15,7 @@ import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, ending_after, stopped_inside
 from convexrank.backend.interruption import NOW, answered, check_interruption
-from convexrank.backend.progress import LOGGER, progress_bar
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import LOGGER, level_of_caller, progress_bar
 from convexrank.core.capabilities import Certified, Ordered, Solvable
 from convexrank.core.results import Certificate, Solution, Status, Witness
 
@@ -27,10 +26,10 @@ P = TypeVar("P", bound=Solvable, contravariant=True)
 _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
 # Ends that the caller brought about: the point so far counts, and what is evaluated and proved about it in a moment,
 # which is this part of time_limit and no less than so many seconds.
-_STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
+STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
 _PART, _MOMENT = 0.05, 0.15
 # Ends at a state that may have part of its work before it.
-_UNFINISHED = _STOPPED | {Status.MAX_ITER}
+_UNFINISHED = STOPPED | {Status.MAX_ITER}
 _UNDECIDED = "whether a minimiser exists was not decided in the time that was left; raise time_limit"
 _NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
@@ -262,7 +261,9 @@ class Monitor:
 
     def finish(self, status: Status, detail: str = "") -> Solution:
         """Build the solution from the best point; that of a run that was stopped, in a moment."""
-        with ending_after(moment_after(status, self.options)):
+        if status not in STOPPED:
+            return self._finish(status, detail)
+        with ending_after(moment_after(self.options)):
             return self._finish(status, detail)
 
     def _finish(self, status: Status, detail: str) -> Solution:
@@ -271,7 +272,7 @@ class Monitor:
         best = self.best
         if status in _UNFINISHED and not self.problem.has_objective:
             best = self._completed(best)
-        if best is None and status in _STOPPED:
+        if best is None and status in STOPPED:
             best = self._start()
         may_lack_minimiser = best is not None and self.problem.may_lack_minimiser(best.x)
         doubtful = status in _UNEXPLAINED or (
@@ -312,9 +313,7 @@ class Monitor:
     def _nonexistence(self) -> tuple[tuple[Status, Array, str] | None, str]:
         """Return why there is no minimiser, in the time that is left; a remark where that is too short."""
         try:
-            with ending_after(
-                max(self.options.time_limit - self.seconds, moment_after(Status.TIME_LIMIT, self.options))
-            ):
+            with ending_after(max(self.options.time_limit - self.seconds, moment_after(self.options))):
                 return self.problem.prove_nonexistence(), ""
         except OutOfTimeError:
             return None, _UNDECIDED
@@ -354,10 +353,8 @@ class Monitor:
             return Certificate(math.inf, best.value, -math.inf)
 
 
-def moment_after(status: Status, options: Options) -> float:
-    """Return how many seconds may be spent after a solve that was stopped; infinity after any other."""
-    if status not in _STOPPED:
-        return math.inf
+def moment_after(options: Options) -> float:
+    """Return how many seconds may be spent after a solve that was stopped."""
     return max(_PART * options.time_limit, _MOMENT) if math.isfinite(options.time_limit) else _MOMENT
 
 

@@ -58,8 +58,8 @@ class LogSumExpTerm:
         return self.outer_coefficient * self.sign_times_power
 
     def level_near_total(self, exponents: Array) -> float | None:
-        """Return log Σ e^(x + v) from small x, whose digits are lost beside 1; None where x are not small."""
-        if self.log_total is None or abs(self.sign_times_power) > _GENTLE:
+        """Return log Σ e^(x + v) for gentle powers, whose digits are lost beside 1; None where x are not small."""
+        if self.log_total is None:
             return None
         top = float(np.maximum.reduce(exponents, initial=-np.inf))
         lost = float(np.exp(self.log_weights - self.log_total) @ np.expm1(exponents - top))
@@ -161,7 +161,7 @@ def risk_and_shares(terms: tuple[LogSumExpTerm, ...], scores: Array) -> tuple[fl
     for term in terms:
         exponents = scores[term.rows]
         exponents *= term.sign_times_power
-        near = term.level_near_total(exponents)
+        near = term.level_near_total(exponents) if abs(term.sign_times_power) <= _GENTLE else None
         exponents += term.log_weights
         part, shares = log_sum_exp_gradient(exponents)
         value += term.outer_coefficient * (part if near is None else near)
