@@ -29,6 +29,8 @@ _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
 # which is this part of time_limit and no less than so many seconds.
 _STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
 _PART, _MOMENT = 0.05, 0.15
+# Ends at which the best point may meet the tolerance all the same: another point was looked at last.
+_SHORT = frozenset({Status.FAILED, Status.MAX_ITER, Status.TIME_LIMIT})
 _UNDECIDED = "whether a minimiser exists was not decided in the time that was left; raise time_limit"
 _NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
@@ -294,6 +296,16 @@ class Monitor:
             message = message if status.lacks_minimum else f"{message} ({certificate})"
         return self._solution(best, certificate, status, message, iterations)
 
+    def proved(self, status: Status) -> Status:
+        """Return CONVERGED where the certificate of the best point meets the tolerance, whatever ended the run."""
+        if status not in _SHORT or self.best is None:
+            return status
+        if self.certificate is None:
+            with ending_after(moment_after(status, self.options)):
+                self.certificate = self._certificate_of(self.best)
+        enough = self.options.tol * scale_of(self.best.value)
+        return Status.CONVERGED if self.certificate.gap <= enough else status
+
     def _nonexistence(self) -> tuple[tuple[Status, Array, str] | None, str]:
         """Return why there is no minimiser, in the time that is left; a remark where that is too short."""
         try:
@@ -393,7 +405,7 @@ def iterate(
 def _finished(monitor: Monitor, status: Status, detail: str) -> Solution:
     """Build the solution; that of an interrupted solve, where Ctrl-C was pressed since the last look."""
     try:
-        solution = monitor.finish(status, detail)
+        solution = monitor.finish(monitor.proved(status), detail)
         if NOW.get().due:
             check_interruption()
     except KeyboardInterrupt:
