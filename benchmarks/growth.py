@@ -1,4 +1,4 @@
-"""How time and memory grow with rows, columns, non-zeros and edges: three sizes of each, fitted by a power."""
+"""How time and memory grow with rows, columns, non-zeros and edges: three sizes of each, and the power."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ _KINDS: dict[str, tuple[str, tuple[int, ...]]] = {
     "rows n of dense X, d = 20": ("rows", (10_000, 100_000, 1_000_000)),
     "columns d of dense X, n = 20 000": ("columns", (16, 64, 256)),
     "non-zeros of sparse X, n = 20 000, d = 10 000, l1": ("words", (400_000, 1_200_000, 3_600_000)),
+    "columns d of sparse X, n = 20 000, 100 entries a row, l1": ("wide", (10_000, 100_000, 1_000_000)),
     "edges of a Kronecker graph": ("edges", (1 << 18, 1 << 21, 1 << 24)),
 }
+# The sizes with more effort; the benchmark scale has 10⁸ rows in pieces and 10⁹ edges in files.
+_LARGER = {"rows": (10_000, 316_000, 10_000_000), "edges": (1 << 18, 1 << 22, 1 << 26)}
 
 
 def growth(effort: int) -> Section:
     """Measure each size in a process of its own."""
     rows, targets = [], []
-    for what, (kind, sizes) in _KINDS.items():
+    for what, (kind, usual) in _KINDS.items():
+        sizes = _LARGER.get(kind, usual) if effort > 1 else usual
         found = [
             fresh("growth:measured", kind=kind, size=size, repeats=1 + 2 * effort).result for size in sizes
         ]
@@ -77,18 +81,19 @@ def problem_of(kind: str, size: int) -> Any:
         return cr.problems.PageRank(cr.Graph.from_edges(*kronecker_graph(scale, seed=_SEED), n=1 << scale))
     rng = np.random.default_rng(_SEED)
     n = size if kind == "rows" else 20_000
-    d = {"rows": 20, "columns": size, "words": 10_000}[kind]
-    if kind == "words":  # frequencies by Zipf's law
-        shares = 1.0 / np.arange(1, d + 1) ** 0.9
-        columns = rng.choice(d, size=size, p=shares / shares.sum())
-        entries = np.ones(size), (rng.integers(0, n, size), columns)
+    d = {"rows": 20, "columns": size, "words": 10_000, "wide": size}[kind]
+    entries_of = {"words": size, "wide": 100 * n}
+    if kind in entries_of:  # frequencies by Zipf's law
+        count, shares = entries_of[kind], 1.0 / np.arange(1, d + 1) ** 0.9
+        columns = rng.choice(d, size=count, p=shares / shares.sum())
+        entries = np.ones(count), (rng.integers(0, n, count), columns)
         X: Any = sparse.csr_array(entries, shape=(n, d))
         X.sum_duplicates()
     else:
         X = rng.normal(size=(n, d))
     scores = X @ rng.normal(size=d)
     y = (scores + scores.std() * rng.normal(size=n) > np.quantile(scores, 0.8)).astype(int)
-    if kind != "words":
+    if kind not in entries_of:
         return cr.problems.PNormPush(X, y, p=4, l2=1e-4)
     problem = cr.problems.PNormPush(X, y, p=4, l1=1.0)
     return problem.changed(l1=0.1 * problem.l1_max())

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from textwrap import fill, indent
 
 from measure import THREADS
 
@@ -19,11 +20,13 @@ __all__ = [
     "bytes_text",
     "environment",
     "plain",
+    "plain_reasons",
     "restructured",
     "seconds_text",
     "summary",
 ]
 
+SUMMARY = "Wanted and measured"
 _PACKAGES = (
     "convexrank", "numpy", "scipy", "jax", "jaxlib", "numba", "cvxpy", "clarabel", "scikit-learn",
     "igraph",
@@ -132,7 +135,7 @@ def _version(name: str) -> str:
 def summary(targets: Iterable[Target]) -> Table:
     """Return the table of targets."""
     rows = tuple(target.cells for target in targets)
-    return Table("Wanted and measured", ("what", "wanted", "measured", "met"), rows)
+    return Table(SUMMARY, ("what", "wanted", "measured", "met"), rows)
 
 
 def plain(table: Table) -> str:
@@ -147,8 +150,20 @@ def plain(table: Table) -> str:
     return "\n".join([table.title, "=" * len(table.title), *lines, *note, ""])
 
 
-def restructured(tables: Sequence[Table]) -> str:
-    """Write tables as reStructuredText, to be included in a page."""
+def plain_reasons(found: Sequence[tuple[str, str]]) -> str:
+    """Lay out why rows say NO for the terminal: names of rows, and a paragraph."""
+    parts = [
+        "Why NO",
+        "======",
+        *(part for names, why in found for part in (fill(names), indent(fill(why), "    "), "")),
+    ]
+    return "\n".join(parts) if found else ""
+
+
+def restructured(
+    tables: Sequence[Table], machine: Table | None = None, why: Sequence[tuple[str, str]] = ()
+) -> str:
+    """Write tables as reStructuredText, to be included in a page: with why rows say NO, and the machine."""
     parts = [".. Written by: python benchmarks/run.py --write; do not edit by hand.", ""]
     for table in tables:
         parts += [table.title, "-" * len(table.title), ""]
@@ -156,6 +171,13 @@ def restructured(tables: Sequence[Table]) -> str:
         for row in (table.columns, *table.rows):
             parts += [f"   {'*' if j == 0 else ' '} - {_escape(cell)}" for j, cell in enumerate(row)]
         parts += ["", _escape(table.note), ""] if table.note else [""]
+        if table.title == SUMMARY:
+            parts += [
+                part for names, reason in why for part in (f"* NO: {_escape(names)}. {_escape(reason)}", "")
+            ]
+    if machine is not None:
+        described = ", ".join(f"{what} {value}" for what, value in machine.rows)
+        parts.append(f"Measured with: {_escape(described)}.")
     return "\n".join(parts).rstrip() + "\n"
 
 

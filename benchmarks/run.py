@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
 from certified import certified
+from difficult import difficult
 from extremes import extremes
 from gpu import gpu
 from graphs import graphs
@@ -33,7 +34,8 @@ from pnorm import exact, pnorm
 from projections import projections
 from promise_coverage import promises
 from real_rows import real_rows
-from report import Section, Table, environment, plain, restructured, summary
+from reasons import reasons
+from report import Section, Table, environment, plain, plain_reasons, restructured, summary
 from retargeting import retargeting
 from scale import scale
 from sizes import sizes
@@ -56,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "kinks": kinks,
     "sorted": sorted_objectives,
     "wide": wide,
+    "difficult": difficult,
     "text": text,
     "real_rows": real_rows,
     "trees": trees,
@@ -78,20 +81,8 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "coverage": coverage,
     "promises": promises,
 }
-# Benchmarks whose tables stand on a page, or in a part of a page, of their own; the others share a file.
-_OWN_FILES = {
-    "accuracy": "accuracy_results.inc",
-    "growth": "growth_results.inc",
-    "sorted": "sorted_results.inc",
-    "trees": "trees_results.inc",
-    "scale": "scale_results.inc",
-    "retargeting": "retargeting_results.inc",
-    "bounds": "bounds_results.inc",
-    "coverage": "inference_results.inc",
-    "promises": "promises_results.inc",
-    "top": "top_results.inc",
-}
-_SHARED_FILE = "benchmarks_results.inc"
+# Each benchmark writes a file of its own, NAME_results.inc, so that one can be run again alone.
+_FILES = {"coverage": "inference_results.inc"}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -116,22 +107,20 @@ def main(arguments: list[str] | None = None) -> int:
         for table in sections[name].tables:
             print(plain(table), flush=True)
         print(f"({name}: {time.perf_counter() - start:.0f} s)\n", flush=True)
-    print(plain(_summary(sections.values())))
+    targets = [target for section in sections.values() for target in section.targets]
+    print(plain(summary(targets)))
+    print(plain_reasons(reasons(targets)))
     failed = [name for name in names if name not in sections]
     if options.write:
         _write(options.write, names, sections, machine)
     return 1 if failed else 0
 
 
-def _summary(sections: Iterable[Section]) -> Table:
-    return summary([target for section in sections for target in section.targets])
-
-
 def _write(place: Path, names: list[str], sections: dict[str, Section], machine: Table) -> None:
     """Write the tables into one file, or into the files of a folder; none of which a benchmark could not be run."""
     files: dict[Path, list[str]] = {}
     for name in names:
-        path = place / _OWN_FILES.get(name, _SHARED_FILE) if place.is_dir() else place
+        path = place / _FILES.get(name, f"{name}_results.inc") if place.is_dir() else place
         files.setdefault(path, []).append(name)
     for path, inside in files.items():
         if missing := [name for name in inside if name not in sections]:
@@ -140,8 +129,10 @@ def _write(place: Path, names: list[str], sections: dict[str, Section], machine:
             )
             continue
         found = [sections[name] for name in inside]
-        tables = [table for section in found for table in section.tables]
-        path.write_text(restructured([_summary(found), *tables, machine]), encoding="utf-8")
+        targets = [target for section in found for target in section.targets]
+        tables = [summary(targets)] if targets else []
+        tables += [table for section in found for table in section.tables]
+        path.write_text(restructured(tables, machine, reasons(targets)), encoding="utf-8")
         print(f"written: {path}")
 
 

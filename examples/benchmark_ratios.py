@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "benchmarks_results.inc"
+_DOCS = Path(__file__).resolve().parent.parent / "docs"
 # How the rows say that a number is our time over another package's.
 PEERS = {
     "LogisticRegression": r"(?:, warm, to|, against) LogisticRegression",
@@ -14,6 +14,12 @@ PEERS = {
     "LightGBM": r"against LightGBM",
 }
 _ROW = re.compile(r"^   \* - (.+)\n     - (.+)\n     - (.+)\n", re.MULTILINE)
+
+
+def written():
+    """Return what the benchmarks of the figure wrote."""
+    files = [_DOCS / f"{name}_results.inc" for name in ("pnorm", "wide", "sizes")]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 
 def ratios(text):

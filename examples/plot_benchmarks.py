@@ -8,9 +8,9 @@ again.
 """
 
 import matplotlib.pyplot as plt
-from benchmark_ratios import RESULTS, ratios
+from benchmark_ratios import ratios, written
 
-found = ratios(RESULTS.read_text(encoding="utf-8"))
+found = ratios(written())
 packages = list(dict.fromkeys(package for package, _, _ in found))
 for package in packages:
     numbers = [ratio for other, _, ratio in found if other == package]

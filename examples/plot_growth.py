@@ -18,7 +18,7 @@ for what, sizes, *cells in lines:
 # Both axes are logarithmic, so that a line of slope 1 is linear growth, as the dashed lines are. Sizes are relative to
 # the smallest one of each kind.
 
-colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]
+colours = ["#0072b2", "#d55e00", "#009e73", "#e69f00", "#cc79a7"]
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 4.2), layout="constrained")
 for colour, (what, sizes, *cells) in zip(colours, lines, strict=True):
     counts = [int(size.replace(" ", "")) for size in sizes.split(", ")]

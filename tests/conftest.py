@@ -11,7 +11,13 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from convexrank.backend.compilation import UNOPTIMISED
+
 os.environ["MPLBACKEND"] = "Agg"
+# Nearly all programs of JAX here run a few times on a few rows: optimising them would take most of the time of their
+# tests. The documentation is built with optimisation. What the caller sets comes last, and counts.
+FLAGS = [f"--{name}={value}".lower() for name, value in UNOPTIMISED.items()]
+os.environ["XLA_FLAGS"] = " ".join((*FLAGS, os.environ.get("XLA_FLAGS", "")))
 # Whoever asks only whether a test fails, as for a mutant, does not wait for the smallest example.
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or "CONVEXRANK_MUTANT" not in os.environ]
 settings.register_profile(

@@ -89,5 +89,5 @@ def test_the_figures_read_what_was_written(accuracy):
     assert {what for what, *_ in runs} == set(accuracy.CONTESTS)
     assert all(tables.seconds(time) > 0.0 and float(error) > 0.0 for _, _, _, time, error, *_ in runs)
     growth = tables.table(tables.RESULTS.with_name("growth_results.inc").read_text("utf-8"), "Growth")
-    assert len(growth) == 4
+    assert len(growth) == 5
     assert all(len(row) == 10 for row in growth)

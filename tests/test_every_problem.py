@@ -106,9 +106,10 @@ def test_one_instance_agrees(name):
 
 @EVERY
 def test_fast_equals_exact(name):
-    report = cr.verify(REGISTRY[name], instances=8, seed=40)
+    """Seven instances beside the one above."""
+    report = cr.verify(REGISTRY[name], instances=7, seed=42)
     assert report.ok, str(report)
-    assert report.compared >= 7, str(report)
+    assert report.compared >= 6, str(report)
 
 
 @EVERY

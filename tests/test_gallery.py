@@ -93,7 +93,7 @@ def test_ratios_are_read_from_the_tables_of_the_benchmarks():
         ("celer", "100 values of l1, to 1/100's", 2.24),
     ]
     assert benchmarks.ratios(table) == expected
-    packages = {package for package, _, _ in benchmarks.ratios(benchmarks.RESULTS.read_text("utf-8"))}
+    packages = {package for package, _, _ in benchmarks.ratios(benchmarks.written())}
     assert packages == set(benchmarks.PEERS)
 
 

@@ -237,22 +237,77 @@ def test_the_certificate_of_a_batch_is_the_residual_of_each_column(mode, weighte
     assert problem.certificate(damaged).gap >= 1e-9
 
 
+@pytest.mark.parametrize("mode", ["teleport", "uniform", "drop"])
+def test_a_batch_that_is_stopped_early_has_what_its_sweeps_found(mode):
+    rng = np.random.default_rng(3)
+    graph = cr.Graph.from_edges(*rng.integers(0, 200, (2, 1500)), n=210)
+    problem = PageRank(graph, personalization=rng.random((210, 5)), dangling=mode)
+    truth, before = problem.reference(), problem.distance(problem.start(), problem.reference())
+    for limit in (1, 2, 4, 8, 16):
+        with pytest.warns(cr.ConvergenceWarning):
+            stopped = problem.solve("gauss-seidel", max_iter=limit, tol=1e-15)
+        assert stopped.status is cr.Status.MAX_ITER
+        assert stopped.iterations == limit
+        error = problem.distance(stopped.x, truth)
+        assert error <= stopped.gap
+        assert error <= 0.5 * before
+        before = max(error, 1e-13)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_in_float32_cost_no_digit_where_many_link_to_one(weighted):
+    n, rng = 20_000, np.random.default_rng(4)
+    source = np.r_[np.arange(1, n), np.zeros(n - 1, dtype=int)]
+    target = np.r_[np.zeros(n - 1, dtype=int), np.arange(1, n)]
+    weights = rng.uniform(1.0, 2.0, len(source)) if weighted else None
+    graph = cr.Graph.from_edges(source, target, weights, n=n)
+    v = rng.random((n, 2))
+    batch = PageRank(graph, personalization=v).solve("gauss-seidel", tol=1e-12)
+    assert batch.converged
+    for column, alone in zip(batch.x.T, v.T, strict=True):
+        single = PageRank(graph, personalization=alone).solve("gauss-seidel", tol=1e-12)
+        assert np.abs(column - single.x).sum() <= batch.gap + single.gap
+
+
+def test_distributions_of_a_matrix_are_those_of_its_columns():
+    rng = np.random.default_rng(5)
+    weights = rng.random((1000, 4)) * (rng.random((1000, 4)) < 0.5)
+    weights[:, 1] *= 1e305
+    weights[:, 2] = distributions.distribution(
+        1000, None, weights[:, 2], "v"
+    )  # stays as it is, to the last bit
+    for rows in (weights, weights * [1.0, 1e3, 1.0, 1.0]):  # the second one with a sum that overflows
+        found = distributions.distributions(1000, None, rows, "v")
+        for column, given in zip(found.T, rows.T, strict=True):
+            assert np.allclose(
+                column, distributions.distribution(1000, None, given, "v"), rtol=1e-15, atol=0.0
+            )
+        assert np.array_equal(found[:, 2], weights[:, 2])
+    for place, value, words in (((3, 1), -1.0, r"v\[3\] is -1"), ((slice(None), 2), 0.0, "zero everywhere")):
+        wrong = weights.copy()
+        wrong[place] = value
+        with pytest.raises(ValueError, match=words):
+            distributions.distributions(1000, None, wrong, "v")
+
+
 @pytest.mark.parametrize("columns", [0, 1, 3])
 def test_a_problem_and_its_operators_store_nothing_twice(monkeypatch, columns):
     read = []
-    check = distributions.distribution
-    monkeypatch.setattr(distributions, "distribution", lambda *given: read.append(given) or check(*given))
+    for name in ("distribution", "check_matrix"):
+        check = getattr(distributions, name)
+        monkeypatch.setattr(
+            distributions, name, lambda *given, check=check: read.append(given) or check(*given)
+        )
     weights = np.arange(1.0, 4.0 * columns + 1.0).reshape(4, columns)
     problem = PageRank(four_nodes(), personalization=[None, weights[:, :1].ravel(), None, weights][columns])
     problem.solve()
-    assert len(read) == columns  # each distribution once, on the way from the caller to the answer
+    assert len(read) == min(columns, 1)  # all are read once, on the way from the caller to the answer
     assert len(problem.operators) == max(columns, 1)
     for j, operator in enumerate(problem.operators):
         assert operator.graph is problem.graph
         if columns:
             assert problem.teleport is problem.personalization
             assert np.shares_memory(operator.personalization, problem.personalization)
-            assert operator.personalization.flags.c_contiguous
             assert not operator.personalization.flags.writeable
             theirs = problem.personalization.reshape(4, -1)[:, j]
             assert np.array_equal(operator.teleport, theirs)

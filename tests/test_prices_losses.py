@@ -311,13 +311,13 @@ def test_a_face_of_a_custom_price_is_compiled_once_at_most(monkeypatch, function
 
 
 def test_options_that_xla_does_not_know_change_nothing(monkeypatch):
-    monkeypatch.setattr(compilation, "_UNOPTIMISED", {"xla_no_such_option": 1})
+    monkeypatch.setattr(compilation, "UNOPTIMISED", {"xla_no_such_option": 1})
     compilation._unoptimised.cache_clear()
     assert prices.Custom(lambda r: r**2 / (1 + r)).convex
     assert compilation._unoptimised() is None
     monkeypatch.undo()
     compilation._unoptimised.cache_clear()
-    assert compilation._unoptimised() == compilation._UNOPTIMISED
+    assert compilation._unoptimised() == compilation.UNOPTIMISED
 
 
 def test_a_price_that_is_no_function_is_refused():

@@ -14,6 +14,7 @@ import numba
 import numpy as np
 import pytest
 from jax.experimental import serialize_executable
+from jax.experimental.compilation_cache import compilation_cache
 
 import convexrank
 import convexrank.backend.program_cache as program_cache
@@ -22,6 +23,21 @@ from convexrank.backend.host_callback import call_on_host
 from convexrank.backend.jax_start import with_x64
 
 X = np.linspace(-1.0, 2.0, 7)
+
+
+def keep_in_jax(folder):
+    """Let JAX keep programs in a folder, or nowhere."""
+    jax.config.update("jax_compilation_cache_dir", folder)
+    compilation_cache.reset_cache()  # it looks at its settings once
+
+
+@pytest.fixture(autouse=True)
+def without_jax():
+    """JAX's own cache, which may be set up where the tests run, stands aside."""
+    before = jax.config.jax_compilation_cache_dir
+    keep_in_jax(None)
+    yield
+    keep_in_jax(before)
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +119,22 @@ def test_what_jax_refuses_to_load_is_compiled(folder, compilations):
     program_cache._write(file, b"not a program")
     right(run())
     assert len(compilations) == 2
+
+
+def test_what_jax_keeps_is_not_stored_again(tmp_path, folder):
+    """What JAX has loaded from its own cache would be stored without its functions, and fail in a later process."""
+    keep_in_jax(str(tmp_path / "jax"))
+    shortest = jax.config.jax_persistent_cache_min_compile_time_secs
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    right(run())
+    right(run())
+    assert files(tmp_path / "jax")
+    assert not files(folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", shortest)
+    keep_in_jax(None)
+    right(run())
+    right(run())
+    assert len(files(folder)) == 1
 
 
 @pytest.mark.parametrize("what", ["outer folder", "folder", "file"])

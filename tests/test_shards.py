@@ -65,7 +65,10 @@ def launched(tmp_path_factory):
                     stderr=subprocess.PIPE,
                     text=True,
                     cwd=Path(cr.__file__).parent.parent,
-                    env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+                    env={
+                        **os.environ,
+                        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2",
+                    },
                 )
                 for rank in range(count)
             ],

@@ -15,7 +15,7 @@ from convexrank.backend.program_cache import load_or_compile
 # take four times as long, which thirty evaluations do not earn back.
 SMALL = 64
 # XLA leaves out optimisations: it takes a quarter of the time, and the programs take up to three times theirs.
-_UNOPTIMISED = {
+UNOPTIMISED = {
     "xla_backend_optimization_level": 0,
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
@@ -32,10 +32,10 @@ def _unoptimised() -> dict[str, Any] | None:
     if jax.default_backend() != "cpu":
         return None
     try:
-        load_or_compile(jax.jit(lambda: 0, compiler_options=_UNOPTIMISED).lower(), _UNOPTIMISED)
+        load_or_compile(jax.jit(lambda: 0, compiler_options=UNOPTIMISED).lower(), UNOPTIMISED)
     except jax.errors.JaxRuntimeError:
         return None
-    return _UNOPTIMISED
+    return UNOPTIMISED
 
 
 def jit(function: Callable[..., Any], small: bool, keep: bool = True) -> Callable[..., Any]:

@@ -1,7 +1,8 @@
 """Compiled JAX programs on disk, so that a later process loads what an earlier one compiled.
 
 JAX has such a cache of its own, which is set up for a whole process: that is the caller's to decide. The one here is
-for the programs of this package only. A stored program is machine code, and is loaded by ``pickle``: whoever can write
+for the programs of this package only, and takes in none while JAX's is in use: what JAX has loaded from there loses
+functions when it is stored again. A stored program is machine code, and is loaded by ``pickle``: whoever can write
 it can run code as the user who loads it. So only folders and files are read that belong to the user, and that nobody
 else can write to.
 """
@@ -73,9 +74,19 @@ def load_or_compile(lowered: Any, options: Mapping[str, Any] | None) -> Any:
         with suppress(*_REFUSALS):
             return serialize_executable.deserialize_and_load(stored, lowered.in_tree, lowered.out_tree)
     compiled = lowered.compile()
+    if _jax_stores():
+        return compiled
     with suppress(*_REFUSALS):
         _write(file, serialize_executable.serialize(compiled)[0])
     return compiled
+
+
+def _jax_stores() -> bool:
+    """Return whether JAX keeps programs itself, so that one may come from its cache."""
+    import jax
+
+    config: Any = jax.config
+    return bool(config.jax_compilation_cache_dir) and config.jax_enable_compilation_cache
 
 
 def cache_folder(name: str) -> Path | None:

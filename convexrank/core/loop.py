@@ -31,6 +31,8 @@ _STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
 _PART, _MOMENT = 0.05, 0.15
 # Ends at which the best point may meet the tolerance all the same: another point was looked at last.
 _SHORT = frozenset({Status.FAILED, Status.MAX_ITER, Status.TIME_LIMIT})
+# Ends at a state that may have part of its work before it.
+_UNFINISHED = _STOPPED | {Status.MAX_ITER}
 _UNDECIDED = "whether a minimiser exists was not decided in the time that was left; raise time_limit"
 _NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
@@ -209,7 +211,8 @@ class Monitor:
         """Return whether a method can go on from a state."""
         if self.problem.has_objective:
             return math.isfinite(state.value)
-        return bool(np.isfinite(state.x).all()) and not math.isnan(state.residual)
+        is_known = self.best is not None and state.x is self.best.x
+        return (is_known or bool(np.isfinite(state.x).all())) and not math.isnan(state.residual)
 
     def _limits(self, state: State) -> Status | None:
         if state.stalled:
@@ -268,6 +271,8 @@ class Monitor:
         if self._bar is not None:
             self._bar.close()
         best = self.best
+        if status in _UNFINISHED and not self.problem.has_objective:
+            best = self._completed(best)
         if best is None and status in _STOPPED:
             best = self._start()
         may_lack_minimiser = best is not None and self.problem.may_lack_minimiser(best.x)
@@ -298,13 +303,23 @@ class Monitor:
 
     def proved(self, status: Status) -> Status:
         """Return CONVERGED where the certificate of the best point meets the tolerance, whatever ended the run."""
-        if status not in _SHORT or self.best is None:
+        if status not in _SHORT or self.best is None or not self.problem.has_objective:
             return status
         if self.certificate is None:
             with ending_after(moment_after(status, self.options)):
                 self.certificate = self._certificate_of(self.best)
         enough = self.options.tol * scale_of(self.best.value)
         return Status.CONVERGED if self.certificate.gap <= enough else status
+
+    def _completed(self, best: State | None) -> State | None:
+        """The last state for the whole problem, where it is better than the best one."""
+        if self.last is None or self.last.complete is None:
+            return best
+        try:
+            whole = self.last.complete()
+        except OutOfTimeError:
+            return best
+        return whole if best is None or whole.residual < best.residual else best
 
     def _nonexistence(self) -> tuple[tuple[Status, Array, str] | None, str]:
         """Return why there is no minimiser, in the time that is left; a remark where that is too short."""

@@ -14,6 +14,7 @@ from convexrank.data.nodes import numbers_of
 Array = np.ndarray
 
 _ROUNDING = 1e-14
+_AT_ONCE = 32
 
 
 def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -> Array:
@@ -72,7 +73,7 @@ def distributions(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) 
     Returns
     -------
     ndarray, shape (n,) or (n, k)
-        Non-negative, each column summing to 1 and contiguous.
+        Non-negative, each column summing to 1.
     """
     if getattr(nodes, "ndim", None) != 2 and not _has_rows(nodes, names):
         return distribution(n, names, nodes, name)
@@ -84,7 +85,18 @@ def distributions(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) 
             f"{name} has shape {weights.shape}, expected ({n}, k) with k >= 1: a column for each rank."
         )
     dense: Any = sparse.csr_array(weights).toarray() if sparse.issparse(weights) else weights
-    return np.stack([distribution(n, None, column, name) for column in dense.T]).T
+    sums = _sums(dense)
+    if dense.min() >= 0.0 and 0.0 < sums.min() and sums.max() < np.inf:
+        return dense / np.where(np.abs(sums - 1.0) <= _ROUNDING, 1.0, sums)
+    return np.stack([distribution(n, None, column, name) for column in dense.T], axis=1)
+
+
+def _sums(rows: Array) -> Array:
+    """Sums of columns, of a few rows at a time, so that rounding stays small."""
+    with np.errstate(over="ignore"):
+        while len(rows) > _AT_ONCE:
+            rows = np.add.reduceat(rows, np.arange(0, len(rows), _AT_ONCE), axis=0)
+        return rows.sum(axis=0)
 
 
 def by_topic(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -> tuple[list[Any], Array] | None:

@@ -10,6 +10,7 @@ import numpy as np
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.fixed_point._affine import AffineFixedPoint
+from convexrank.solvers.fixed_point._corrections import Corrections
 from convexrank.solvers.fixed_point._sweeps import Sweeps
 
 Array = np.ndarray
@@ -33,7 +34,8 @@ class GaussSeidel:
 
     A sweep costs O(n + m); it reads 4 bytes per edge. Beside the graph it needs 8 bytes per node and thread, 4 per
     node and sweep combined, and 16 per node for two ranks. Several ranks are swept together, up to 64 at a time, and
-    combined alike: what all of them send lies side by side, and an edge jumps to it once.
+    combined alike: what all of them send lies side by side, and an edge jumps to it once. They are swept for in
+    float32; every few sweeps what they lack is computed in float64, and sweeps correct that.
 
     Parameters
     ----------
@@ -69,13 +71,14 @@ class GaussSeidel:
 
     def init(self, problem: AffineFixedPoint, x0: Array) -> State:
         """Prepare the arrays; nothing is known about the error yet."""
-        return State(x0, math.nan, math.inf, (Sweeps(problem, x0, self.threads, self.memory), []))
+        kind = Sweeps if x0.ndim == 1 else Corrections
+        return State(x0, math.nan, math.inf, (kind(problem, x0, self.threads, self.memory), []))
 
     def step(self, problem: AffineFixedPoint, state: State) -> State:
         """One sweep; a rank that is worse than the last one is not kept, so that at most two are in memory."""
         system, changes = state.memory
         mixed = system.is_mixing
-        x, residual, change = system.step()
+        x, residual, change = system.step(state.tol)
         changes.append(change)
         if mixed and _stands_still(changes, 50):
             system.stop_mixing()
@@ -84,7 +87,13 @@ class GaussSeidel:
         stalled = residual == 0.0 or (not system.is_mixing and _stands_still(changes, 20))
         if residual > state.residual:
             x, residual = state.x, state.residual
-        return State(x, math.nan, residual, state.memory, stalled=stalled)
+
+        def settled() -> State:
+            x, residual = system.settle()
+            return State(x, math.nan, residual, state.memory, stalled=stalled)
+
+        complete = None if system.is_settled else settled
+        return State(x, math.nan, residual, state.memory, stalled=stalled, complete=complete)
 
 
 def _stands_still(changes: list[float], patience: int) -> bool:

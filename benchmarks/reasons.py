@@ -1,0 +1,105 @@
+"""Why a target is missed: the least that a solve must read or compute, and how far it is from that.
+
+Each row that says NO has a paragraph here; ``run.py`` prints it, and writes it into the pages. The benchmark ``limits``
+measures the rates and ratios that are named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from report import Target
+
+__all__ = ["REASONS", "UNKNOWN", "reasons"]
+
+# A pattern of the names of rows, and the paragraph.
+REASONS: dict[str, str] = {
+    r"against LogisticRegression$": (
+        "LogisticRegression stops at 1e-4 and has no certificate. Both read X twice in an evaluation, so that with as "
+        "many evaluations the ratio is 1. The Hessian of a sample saves evaluations of the push; limits has the "
+        "operations of a Hessian beside the bytes of X."
+    ),
+    r"^PNormPush p = .*LogisticRegression's$": (
+        "At p = 64 the Hessian is p times as steep in some directions. Steps by conjugate gradients read X twice for "
+        "each product with the Hessian: 24 bytes for each entry of a sparse X."
+    ),
+    r"values of l2, docstrings": (
+        "Each value takes three to five steps from where the last two answers lead, the first one more: ten values "
+        "take at least twice the steps of one."
+    ),
+    r"^PageRank, ": (
+        "A sweep and scipy's product read the same edges, 4 bytes each, 12 with weights, and wait for a number from a "
+        "random place for each: limits has the ratio to that. Sweeps save passes; the certificate adds one, and mixing "
+        "reads and writes some vectors. Where the nodes are in random order, graph.reordered() shortens the waits."
+    ),
+    r"^PageRank to a true |^PageRank: time to": (
+        "So few passes are needed that the certificate, one pass more, and the mixing of sweeps show. From files each "
+        "sweep reads 4 bytes for each edge once more."
+    ),
+    r"^L_\{4,4.8\}": (
+        "Beside sweeps like those of PageRank the rank takes powers of all entries, two copies of the edges, and a "
+        "certificate that evaluates a logarithm and an exponential for every edge. On the crawl cycles of strongest "
+        "links are left, which take more sweeps."
+    ),
+    r"ranks at once": (
+        "One rank takes 8 bytes for a link, mostly from a cache; 64 ranks take a row of some lines of the cache from a "
+        "random place. limits has the rate of such rows, and the ratio of a solve to it."
+    ),
+    r"bytes an edge$": (
+        "4 bytes for an edge are its source, kept beside the caller's arrays. The rest are vectors of the nodes: "
+        "ranks, what is sent, and three steps of mixing; some 90 bytes for a node, of which each has 32 edges."
+    ),
+    r"beside LightGBM$|, (partial AUC|positives above all): ": (
+        "Quality, not time. Sums over thresholds cannot say how two features act together; products of two can, and "
+        "come near LightGBM's partial AUC, but not to the top of its list, which trees of more features order."
+    ),
+    r"weak l1": (
+        "Most weights are not 0, so that a round of working sets solves nearly the whole problem: products have too "
+        "many columns for a Hessian, and the rows are too many for the dual Newton method. Thresholds look at all "
+        "columns once in each round."
+    ),
+    r"^2 processes against 1": (
+        "Each process solves the sample by itself: about a quarter of what a process does in a solve of 2 s. Each "
+        "evaluation waits for the slower one, and where other work fills the cores the clock shows that work."
+    ),
+    r"first search of a process$": (
+        "Processes of joblib start Python and import scikit-learn and this package before the first fit. Threads share "
+        "what is imported."
+    ),
+    r"^cr.verify": (
+        "Each pair of rows has an exponential cone of its own in the exact model, and the conic solver factorises a "
+        "matrix of that size in each step."
+    ),
+    r"time over PNormPush's$": (
+        "Objectives of the highest negatives are not smooth: a smooth function of decreasing width stands for each, "
+        "with some dozens of Newton steps, each of which sorts the scores and forms a Hessian."
+    ),
+    r"^m_ary_risk_interval": "Each of the rounds draws all rows in a new order and goes through them.",
+    r"^monitor": "The bets of each day are evaluated on that day's rows, thirty times.",
+    r"1000 bootstraps": (
+        "Each resample has its own weights, steps and certificate; the exponentials and logarithms of all shares take "
+        "most of the time, and resamples cannot share them."
+    ),
+    r"RankSVM, squared hinge, l1": (
+        "liblinear has the differences of rows, which are formed for it and not counted; the push never forms them, "
+        "and sorts the scores in each step."
+    ),
+}
+UNKNOWN = "NO REASON IS KNOWN: profile it, and write one into benchmarks/reasons.py."
+_NO_DEVICE = "This machine has no device: nothing was measured."
+
+
+def reasons(targets: Iterable[Target]) -> list[tuple[str, str]]:
+    """Return the names of rows that say NO, those of one reason together, and the reason."""
+    found: dict[str, list[str]] = {}
+    for target in targets:
+        if not target.met:
+            found.setdefault(_reason(target), []).append(target.what)
+    return [("; ".join(names), reason) for reason, names in found.items()]
+
+
+def _reason(target: Target) -> str:
+    if target.measured == "NO DEVICE":
+        return _NO_DEVICE
+    return next((text for pattern, text in REASONS.items() if re.search(pattern, target.what)), UNKNOWN)

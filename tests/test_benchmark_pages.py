@@ -1,0 +1,64 @@
+"""What the benchmarks write: a page for each, on which every row that says NO has a paragraph."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+_ROW = re.compile(r"^   \* - (.+)\n     - (.+)\n     - (.+)\n     - NO$", re.MULTILINE)
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    """The modules that write, imported as their own process does."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    before = set(sys.modules)
+    yield {name: importlib.import_module(name) for name in ("reasons", "report")}
+    for name in set(sys.modules) - before:
+        if (ROOT / "benchmarks" / f"{name}.py").exists():
+            del sys.modules[name]
+
+
+def test_rows_that_say_no_have_a_reason(modules):
+    report, why = modules["report"], modules["reasons"]
+    found = [
+        report.Target(*(cell.replace("\\", "") for cell in row), met=False)
+        for file in sorted((ROOT / "docs").glob("*_results.inc"))
+        for row in _ROW.findall(file.read_text(encoding="utf-8"))
+    ]
+    assert found
+    assert [names for names, reason in why.reasons(found) if reason == why.UNKNOWN] == []
+
+
+def test_rows_of_one_reason_stand_together_and_met_ones_need_none(modules):
+    report, why = modules["report"], modules["reasons"]
+    targets = [
+        report.at_most("PageRank, a, weighted", 0.5, 0.3),
+        report.at_most("anything", 2.0, 1.0),
+        report.at_most("PageRank, b, weighted", 0.5, 0.3),
+        report.at_most("PageRank, c, weighted", 0.2, 0.3),
+        report.Target("a device", "≤ 1", "NO DEVICE", False),
+    ]
+    names, paragraphs = zip(*why.reasons(targets), strict=True)
+    assert names == ("PageRank, a, weighted; PageRank, b, weighted", "anything", "a device")
+    assert paragraphs[0] == why.REASONS["^PageRank, "]
+    assert paragraphs[1] == why.UNKNOWN
+    assert len(set(paragraphs)) == 3
+
+
+def test_paragraphs_follow_the_summary_and_the_machine_ends_the_page(modules):
+    report = modules["report"]
+    summary = report.summary([report.at_most("a_b", 2.0, 1.0)])
+    machine = report.Table("Machine", ("what", "value"), (("cores", "2"), ("memory", "24 GB")))
+    written = report.restructured(
+        [summary, report.Table("t", ("c",), (("1",),))], machine, [("a_b", "It is.")]
+    )
+    assert written.index("* NO: a\\_b. It is.") < written.index("t\n-")
+    assert written.endswith("Measured with: cores 2, memory 24 GB.\n")
+    assert "a_b" in report.plain_reasons([("a_b", "It is.")])
+    assert report.plain_reasons([]) == ""
