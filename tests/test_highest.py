@@ -10,12 +10,14 @@ import pytest
 
 from convexrank.data import Spectrum, as_groups, check_spectrum
 from convexrank.modelling import conjugate, rules
+from convexrank.modelling.certificates import reference
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.expressions import Dot, Highest, Maximum
 from convexrank.modelling.groups import Groups
+from convexrank.modelling.kernels import highest
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
-from convexrank.modelling.smoothing.programs import Smoothing
+from convexrank.modelling.smoothing.programs import Smoothing, smooth_atom
 from tests.expression_loops import plain_risk
 from tests.tolerances import tolerance
 
@@ -128,3 +130,74 @@ def test_a_spectrum_is_a_step_function():
     assert pickle.loads(pickle.dumps(found)) == found
     assert check_spectrum(("top", 0.25)) == check_spectrum([0, 0, 0, 1])
     assert check_spectrum("uniform") == check_spectrum([0.5, 0.5]) == check_spectrum([1.0])
+
+
+def many_entries(kind, n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = {
+        "drawn": rng.normal(size=n),
+        "ties": np.round(rng.normal(size=n), 1),
+        "rising": np.linspace(-1.0, 1.0, n),
+    }
+    return np.tile([0.0, 5.0, 1.0], n)[:n] if kind == "periodic" else x[kind]
+
+
+def weights_of_many(n, weighted):
+    """None, or weights of which a few are as heavy as all others together: those of merged rows."""
+    if not weighted:
+        return None
+    rng = np.random.default_rng(1)
+    weights = rng.integers(1, 4, size=n).astype(float)
+    weights[rng.integers(n, size=5)] = 0.4 * n
+    return weights
+
+
+def distance_from_projection(node, x, shares):
+    """How far shares are from those that the conditions of a projection ask for."""
+    each = shares / node.weights
+    lowered, cap = x - node.width * each, 1.0 / float(node.masses[0])
+    free = (each > 0.0) & (each < cap * (1.0 - SUMS))
+    level = float(np.median(lowered[free])) if free.any() else float(lowered[each > 0.0].min())
+    wanted = np.clip((x - level) / node.width, 0.0, cap)
+    return max(abs(shares.sum() - 1.0), float(np.abs(each - wanted).max()) * node.width)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["drawn", "ties", "rising", "periodic"])
+@pytest.mark.parametrize("n", [3_000, 40_000])
+def test_shares_of_many_entries_are_a_projection(n, kind, weighted):
+    x, weights = many_entries(kind, n), weights_of_many(n, weighted)
+    for count in (0.01, 0.3, 0.9):
+        for width in (1e-3 * n, 1.0 * n, 1e3 * n):
+            node = smooth_atom(rules.mean_of_highest(negatives_of(n, weights), share=count), width)
+            shares = highest.nearest_shares(node, x)
+            assert distance_from_projection(node, x, shares) <= SUMS
+            truth = risk_of(rules.mean_of_highest(negatives_of(n, weights), share=count), x)[0]
+            assert highest.means_of_highest(node, x, shares)[0] == pytest.approx(truth, abs=SUMS)
+
+
+def negatives_of(n, weights):
+    """The negatives of rows, all but the first."""
+    y = np.r_[1.0, np.zeros(n)]
+    return Groups(y, None, None if weights is None else np.r_[1.0, weights]).negative
+
+
+def test_entries_lowered_by_another_number_are_told(monkeypatch):
+    """The planted bug: Newton's method that ends a step early."""
+    x, node = (
+        many_entries("drawn", 40_000),
+        smooth_atom(rules.mean_of_highest(negatives_of(40_000, None), 400), 1e3),
+    )
+    assert distance_from_projection(node, x, highest.nearest_shares(node, x)) <= SUMS
+    old = highest.lowered_by
+    monkeypatch.setattr(highest, "lowered_by", lambda *arguments: old(*arguments) + 1e-3)
+    assert distance_from_projection(node, x, highest.nearest_shares(node, x)) > SUMS
+
+
+@pytest.mark.parametrize("kind", ["drawn", "ties", "rising", "periodic"])
+def test_the_entry_at_a_rank_is_that_of_a_sort(kind):
+    x = many_entries(kind, 50_000)
+    falling = np.sort(x)[::-1]
+    for rank in (1, 2, 700, 2_500, 30_000, 50_000):
+        assert highest.highest_at(x, rank) == falling[rank - 1]
+        assert reference.entry_at(x, rank)[0] == falling[rank - 1]

@@ -13,7 +13,7 @@ import pytest
 import convexrank as cr
 from convexrank.backend import deadline
 from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, rounds_in_time, time_left
-from convexrank.core.loop import Options, State, moment_after
+from convexrank.core.loop import STOPPED, Options, State, moment_after
 from convexrank.modelling.kernels import layout
 from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets
 from convexrank.solvers.descent import jaxopt_lbfgs
@@ -170,6 +170,7 @@ def test_a_limit_holds_for_the_first_evaluation_the_certificate_and_remarks(give
 @pytest.mark.parametrize(("limit", "moment"), [(0.1, 0.15), (100.0, 5.0), (np.inf, 0.15)])
 def test_what_comes_after_a_limit_takes_a_moment(limit, moment):
     assert moment_after(Options(1e-8, None, limit, None, False)) == pytest.approx(moment)
+    assert {cr.Status.TIME_LIMIT, cr.Status.INTERRUPTED} == set(STOPPED)
 
 
 def test_evidence_that_was_found_in_time_counts(monkeypatch):

@@ -11,6 +11,7 @@ from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, numbered
 from convexrank.problems import _formulation
 from convexrank.problems._samples import merged_rows
+from convexrank.solvers.descent import continuation
 from tests.tolerances import tolerance
 
 P = cr.problems
@@ -130,6 +131,19 @@ def test_a_solve_with_merged_rows_ends_where_one_with_all_does(name, monkeypatch
     assert truth.converged
     assert abs(found.value - truth.value) <= found.gap + truth.gap
     assert found.iterations < truth.iterations
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 is the minimum
+def test_rounds_at_a_trivial_minimum_go_on_from_where_rows_differ(monkeypatch):
+    """The planted bug: rounds that begin at the limit w = 0, where no row is the highest."""
+    X, y = drawn(n=60_000, d=10, noise=1.0)
+    problem = P.SpectralPush(X, y, ("top", 100), "hinge", l2=1e-3)
+    assert "Mergeable" in problem.capabilities
+    found = problem.solve("continuation")
+    assert found.converged
+    assert problem.objective(np.zeros(10)) - found.value <= found.gap
+    monkeypatch.setattr(continuation, "_BESIDE", np.inf)
+    assert problem.solve("continuation").iterations > found.iterations
 
 
 def test_queries_grades_and_constants_of_rows_are_not_merged():

@@ -16,8 +16,7 @@ import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, ending_after
 from convexrank.backend.interruption import Block, import_module
-from convexrank.backend.progress import LOGGER
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import LOGGER, level_of_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Ordered, Solvable, members
 from convexrank.core.loop import STOPPED, Options, Solver, iterate, moment_after

@@ -284,13 +284,19 @@ def _shares_of_pairs(node: PairMeans, m: Any, weights: Array, u: Any) -> Any:
 def _on_simplex(node: LogSumExp | Highest, v: Array) -> Array:
     """Weights whose shares are near those of v; for a mean of the highest none above its part."""
     axis = node.over
-    whole = axis.spread(axis.sums(v))
-    found = np.where(whole > 0.0, v / np.where(whole > 0.0, whole, 1.0), axis.spread(1.0 / axis.sizes))
+    whole = axis.sums(v)
+    found = v * axis.spread(1.0 / np.where(whole > 0.0, whole, 1.0))
+    if not (whole > 0.0).all():
+        found = np.where(axis.spread(whole) > 0.0, found, axis.spread(1.0 / axis.sizes))
     if isinstance(node, Highest) and not isinstance(node, Maximum):
         # towards shares by weight, until none exceeds its part, with room for rounding; in units of these shares
-        found = found / node.weights * axis.spread(node.totals)
+        found *= axis.spread(node.totals)
+        found = found if node.is_even else found / node.weights
         highest, most = axis.highest(found), _INSIDE * node.totals / node.masses
         room = np.maximum(most - 1.0, 0.0)
         part = np.where(highest > most, room / np.maximum(highest - 1.0, room + 1e-300), 1.0)
-        found = node.weights * (1.0 + axis.spread(part) * (found - 1.0))
+        found -= 1.0
+        found *= axis.spread(part)
+        found += 1.0
+        found = found if node.is_even else node.weights * found
     return found

@@ -34,7 +34,7 @@ Array = np.ndarray
 _START_ROWS = 60
 # From so many rows on, and so many per column, those of a risk with kinks are merged, where at most this share of them
 # stands alone; the first ones are one out of so many, and no fewer than this.
-_MANY, _MANY_PER_COLUMN, _MOST_ALONE, _ONE_OUT_OF, _FIRST = 50_000, 50, 0.5, 20, 4_000
+_MANY, _MANY_PER_COLUMN, _MOST_ALONE, _ONE_OUT_OF, _FIRST = 50_000, 50, 0.5, 60, 4_000
 # The share that stands alone at first, times the root of the number of rows.
 _TOLD = 80.0
 

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from convexrank.backend.design import held_as
 from convexrank.backend.gram import dense
-from convexrank.modelling.smoothing.merging import ALONE, numbered
+from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT
 
 Array = np.ndarray
 
@@ -62,16 +62,17 @@ def merged_rows(X: Any, groups: Array, weights: Array | None) -> tuple[Any, Arra
     weights : ndarray, shape (n,), or None
         Weights of the rows, 1 by default.
     """
-    alone, weights = np.flatnonzero(groups == ALONE), np.ones(len(groups)) if weights is None else weights
-    inside = groups >= 0
-    together = np.flatnonzero(inside)
-    group, count = numbered(groups[together])
-    first, wholes = np.empty(count, dtype=np.intp), np.bincount(group, weights[together], count)
-    first[group] = together  # the last one of each
-    starts = np.append(0, np.cumsum(inside))
-    shares = sparse.csr_array((weights[together] / wholes[group], group, starts), shape=(len(groups), count))
-    means, rows = dense(shares.T @ X).astype(X.dtype), X[alone]
+    alone, group = np.flatnonzero(groups == ALONE), groups - min(ALONE, LEFT_OUT)
+    weights = np.ones(len(groups)) if weights is None else weights
+    wholes = np.bincount(group, weights)
+    # the rows that stand alone, and those that are left out, are groups here, of which nothing is used
+    kept = np.flatnonzero(np.bincount(group, minlength=len(wholes))[-min(ALONE, LEFT_OUT) :]) - min(
+        ALONE, LEFT_OUT
+    )
+    first = np.array([np.argmax(group == number) for number in kept], dtype=np.intp)
+    sums = sparse.csc_array((weights, group, np.arange(len(group) + 1)), shape=(len(wholes), len(group))) @ X
+    rows, means = X[alone], (dense(sums)[kept] / wholes[kept, None]).astype(X.dtype)
     found = (
         sparse.vstack([rows, means], format="csr") if sparse.issparse(X) else np.concatenate([rows, means])
     )
-    return found, np.concatenate([alone, first]), np.concatenate([weights[alone], wholes])
+    return found, np.concatenate([alone, first]), np.concatenate([weights[alone], wholes[kept]])

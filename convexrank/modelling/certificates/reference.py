@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.modelling.certificates.chains import of_chain
-from convexrank.modelling.certificates.pair_blocks import blocks
+from convexrank.modelling.certificates.pair_blocks import blocks, of_chain
 from convexrank.modelling.certificates.rounding import Sizes, summed
 from convexrank.modelling.conjugate import has_conjugate
 from convexrank.modelling.expressions import (
@@ -48,6 +47,8 @@ Down = Callable[[Any, Any], Parts]
 # Multipliers may be outside their constraints by this, from rounding.
 _OUTSIDE = 1e-13
 _TINY = float(np.finfo(np.float64).tiny)
+# Of very many entries about so many tell which are too low for a rank.
+_TOLD = 4096
 # How far below the highest of its entries the logarithm of a mean lies that is taken from what is missing to 1.
 _NEAR = 1e-4
 #: From so many pairs on a sort takes less time than all of them.
@@ -271,7 +272,7 @@ def _of_highest(node: Highest) -> tuple[Up, Down]:
     def border_of(x: Array) -> Any:
         """The lowest entries that count."""
         if node.is_even and axis.count == 1:
-            return np.partition(x, of_even[0])[of_even]
+            return entry_at(x, int(len(x) - of_even[0]))
         rising = np.lexsort((x, axis.query))
         if node.is_even:
             return x[rising[of_even]]
@@ -283,7 +284,9 @@ def _of_highest(node: Highest) -> tuple[Up, Down]:
         border = spread(border_of(x))
         above, at = (x > border) * weights, (x == border) * weights
         left = (masses - sums(above)) / sums(at)
-        shares = (above + at * spread(left)) / spread(masses)
+        at *= spread(left)
+        at += above
+        shares = np.divide(at, spread(masses), out=at)
         return levels.dots(shares, x), shares
 
     def down(shares: Array, u: Array) -> Parts:
@@ -293,6 +296,16 @@ def _of_highest(node: Highest) -> tuple[Up, Down]:
         return (shares * spread(u),), 0.0, outside
 
     return (maximum if isinstance(node, Maximum) else mean_of_highest), down
+
+
+def entry_at(x: Array, rank: int) -> Array:
+    """Return the entry that so many are not below, in an array of one; of very many, low ones are left out first."""
+    step = len(x) // _TOLD + 1
+    places = rank // step + 2 * math.isqrt(rank // step) + 8
+    if places < len(x[::step]) // 2:
+        high = x[x >= -np.partition(-x[::step], places)[places]]
+        x = high if len(high) >= rank else x
+    return np.partition(x, len(x) - rank)[len(x) - rank, None]
 
 
 class _Slopes(Numpy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,12 @@ _LARGEST = 1.0 - 1e-12
 _TINY = float(np.finfo(np.float64).tiny)
 # So many entries are sorted.
 _SORTED = 64
+# So many entries tell about where a border is.
+_TOLD = 4096
+# From so many entries of one query on they are not taken out one side after the other.
+_FEW = 2_000
+# Steps to a number by which entries are lowered, and the share of what they add up to that is rounding.
+_NEWTON, _ROUNDING = 200, 1e-15
 
 
 def smooth_highest_values(node: Highest, x: Array) -> tuple[Array, Array]:
@@ -31,11 +38,14 @@ def squares_of(node: Highest, shares: Array) -> Array:
 def nearest_shares(node: Highest, x: Array) -> Array:
     """Return the shares nearest to a x / width in each query, a the weights: they add up to 1, and are at most a / m.
 
-    The distance is that of the shares of each unit of weight. Entries that are too low for the level of the others are
+    The distance is that of the shares of each unit of weight. Of many entries of one query they follow from a number by
+    which these are lowered. Otherwise entries that are too low for the level of the others are
     set to 0, or those too high to the largest share, whichever are off by more, until none is (Bitran and Hax 1981;
     of a maximum Michelot's algorithm).
     """
     axis, count, cap = node.over, node.over.count, 1.0 / node.masses
+    if count == 1 and len(x) > _FEW and not isinstance(node, Maximum):
+        return _shares_of_one(x, None if node.is_even else node.weights, node.width, float(cap[0]))
     border = border_of(node, x)
     # the level is between -cap and 0 over the border
     free = np.flatnonzero(x >= axis.spread(border - node.width * cap))
@@ -81,6 +91,74 @@ def _level(y: Array) -> float:
         y = y[kept]
 
 
+def _shares_of_one(x: Array, a: Array | None, width: float, cap: float) -> Array:
+    """Return the nearest shares of one query: the entries over the width, lowered by one number, none above the cap."""
+    shares, most, start, free = np.zeros(len(x)), width * cap, float(np.max(x)), None
+    if len(x) > 4 * _TOLD:
+        start, lowest = _start(x, a, most, width)
+        free = np.flatnonzero(x > lowest)
+        some = None if a is None else a[free]
+        if _sum_of(np.clip(x[free] - lowest, 0.0, most), some) > width:  # the others are at 0
+            x, a = x[free], some
+        else:
+            free = None
+    near = (x - lowered_by(x, a, most, width, start)) / width
+    inside = (near > 0.0) & (near < cap)
+    near = np.clip(near, 0.0, cap)
+    # what rounding of the number has cost
+    whole = _sum_of(inside, a)
+    if whole > 0.0:
+        near[inside] = np.clip(near[inside] + (1.0 - _sum_of(near, a)) / whole, 0.0, cap)
+    shares[slice(None) if free is None else free] = near if a is None else a * near
+    return shares
+
+
+def _start(x: Array, a: Array | None, most: float, whole: float) -> tuple[float, float]:
+    """Return about the number by which many entries are lowered, and one that is probably below it, by some of them."""
+    step = len(x) // _TOLD
+    some, counts = x[::step], np.full(len(x[::step]), float(step))
+    if a is not None:  # heavy entries are all among them
+        heavy = np.flatnonzero(a > step)
+        light = a[::step] <= step
+        some = np.concatenate([some[light], x[heavy]])
+        counts = np.concatenate([step * a[::step][light], a[heavy]])
+    found = lowered_by(some, counts, most, whole, float(np.max(some)))
+    more = whole * (1.0 + 4.0 / math.sqrt(1.0 + np.count_nonzero(some > found)))
+    return found, lowered_by(some, counts, most, more, found)
+
+
+def lowered_by(x: Array, a: Array | None, most: float, whole: float, start: float) -> float:
+    """Return t such that a · min(max(x − t, 0), most) add up to a number, from a start; a is 1 by default.
+
+    Newton's method between brackets, beyond which entries are known to be at one of the ends. If all entries are too
+    few, they are at the upper end.
+    """
+    low, high, rest, t = float(np.min(x)) - most, float(np.max(x)), whole, start
+    for _ in range(_NEWTON):
+        above = x - t
+        ahead, behind = above > 0.0, above < most
+        excess = _sum_of(np.clip(above, 0.0, most), a) - rest
+        slope = _sum_of(ahead & behind, a)
+        if abs(excess) <= _ROUNDING * whole:
+            return t
+        if excess > 0.0:
+            low, kept = t, ahead
+        else:
+            high, kept = t, behind
+            rest -= most * (_sum_of(~behind, a) if len(x) else 0.0)
+        step = t + excess / slope if slope > 0.0 else math.inf
+        before, t = t, step if low < step < high else 0.5 * (low + high)
+        if t == before or not low < t < high:
+            return t
+        if 2 * np.count_nonzero(kept) < len(x) or excess < 0.0:
+            x, a = x[kept], None if a is None else a[kept]
+    return t
+
+
+def _sum_of(x: Array, weights: Array | None) -> float:
+    return float(np.add.reduce(x, dtype=np.float64) if weights is None else weights @ x)
+
+
 def _sums(x: Array, weights: Array | None, query: Array | None, count: int) -> Array:
     """Sum entries by their query, with weights where there are some."""
     x = x if weights is None else weights * x
@@ -102,10 +180,10 @@ def border_of(node: Highest, x: Array) -> Array:
     if node.is_even:
         last = axis.starts[1:] - np.ceil(node.masses).astype(np.intp)
         if axis.count == 1:
-            return np.partition(x, last)[last]
+            return np.array([highest_at(x, int(len(x) - last[0]))])
         return x[np.lexsort((x, axis.query))[last]]
     if axis.count == 1:
-        return np.array([_heaviest(x, node.weights, float(node.masses[0]))])
+        return np.array([heaviest(x, node.weights, float(node.masses[0]))])
     order = np.lexsort((-x, axis.query))
     whole = np.cumsum(node.weights[order])
     before = np.append(0.0, whole[axis.starts[1:-1] - 1])
@@ -113,11 +191,22 @@ def border_of(node: Highest, x: Array) -> Array:
     return x[order[np.clip(last, axis.starts[:-1], axis.starts[1:] - 1)]]
 
 
-def _heaviest(x: Array, weights: Array, mass: float) -> float:
-    """Return the lowest of the highest entries of a total weight, by halves: O(n)."""
+def highest_at(x: Array, place: int) -> float:
+    """Return the entry at a place from the highest one on; of very many some tell which are too low for it."""
+    some = x[:: max(1, len(x) // _TOLD)]
+    count = len(some) * place / len(x)
+    lowest = int(count + 4.0 * math.sqrt(count)) + 8
+    if 2 * lowest < len(some) < len(x):
+        high = x[x >= np.partition(some, len(some) - lowest)[len(some) - lowest]]
+        x = high if len(high) >= place else x
+    return float(np.partition(x, len(x) - place)[len(x) - place])
+
+
+def heaviest(x: Array, weights: Array, mass: float) -> float:
+    """Return the lowest of the highest entries of a total weight, by about halves: O(n)."""
     while len(x) > _SORTED:
-        middle = len(x) // 2
-        pivot = np.partition(x, middle)[middle]
+        some = x[:: max(1, len(x) // _SORTED)]
+        pivot = np.partition(some, len(some) // 2)[len(some) // 2]
         above, below = x > pivot, x < pivot
         heavier = float(weights @ above)
         if heavier >= mass:
@@ -130,6 +219,18 @@ def _heaviest(x: Array, weights: Array, mass: float) -> float:
     order = np.argsort(-x)
     last = np.searchsorted(np.cumsum(weights[order]), mass)
     return float(x[order[min(last, len(x) - 1)]])
+
+
+def means_of_highest(node: Highest, x: Array, shares: Array) -> Array:
+    """Return the mean of the highest entries of each query, of which all have a share in a smooth function."""
+    axis = node.over
+    if axis.count > 1:
+        border = border_of(node, x)
+        return border + axis.sums(node.weights * np.maximum(x - axis.spread(border), 0.0)) / node.masses
+    some = np.flatnonzero(shares > 0.0)
+    x, a, mass = x[some], node.weights[some], float(node.masses[0])
+    border = highest_at(x, min(math.ceil(mass), len(x))) if node.is_even else heaviest(x, a, mass)
+    return np.array([border + float(a @ np.maximum(x - border, 0.0)) / mass])
 
 
 def partial_shares(node: Highest, shares: Array) -> Array:

@@ -115,7 +115,9 @@ class _Sides:
         found, step = np.full(self.program.rows, LEFT_OUT), int(sides.max()) + 1
         for number, (_, leaf) in enumerate(self.program.leaves):
             rows = leaf.axis.places
-            found[rows] = np.where(self.near[rows] | (sides[rows] < 0), ALONE, number * step + sides[rows])
+            of_rows = number * step + sides[rows]
+            of_rows[self.near[rows] | (sides[rows] < 0)] = ALONE
+            found[rows] = of_rows
         return found
 
     def _look(self, k: int, node: Node, args: list[int]) -> None:
@@ -173,7 +175,8 @@ class _Sides:
     def _at_border(self, node: Highest, place: int) -> None:
         rows, x = node.over.places, self.values[place]
         border = border_of(node, x)[0]
-        side = (x > border) * 1 + (x >= border)
+        side = (x > border).astype(np.intp)
+        side += x >= border
         if place in self.own:
             self._note(rows, side, np.abs(x - border))
         elif place in self.sums:  # which rise with the score, on no line

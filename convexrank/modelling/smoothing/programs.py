@@ -22,7 +22,7 @@ from convexrank.modelling import conjugate
 from convexrank.modelling.curvature.products import State, gradient_moved
 from convexrank.modelling.expressions import Elementwise, Highest, Maximum, Node, PairMeans, PairSums
 from convexrank.modelling.functions import Function
-from convexrank.modelling.kernels.highest import partial_shares, squares_of
+from convexrank.modelling.kernels.highest import means_of_highest, partial_shares, squares_of
 from convexrank.modelling.kernels.pairs import WindowedPairs
 from convexrank.modelling.program import Program
 
@@ -222,6 +222,8 @@ class SmoothRisk:
             node, memory, args = original.nodes[k], self.state[1][k], original.args[k]
             if isinstance(node, Maximum):
                 values[k] = node.over.highest(values[args[0]])
+            elif isinstance(node, Highest):
+                values[k] = means_of_highest(node, values[args[0]], memory)
             elif isinstance(node, PairSums) and isinstance(memory[0], WindowedPairs):
                 values[k] = memory[0].parts(node.weights, to_lower=True)["hinge"]
             else:

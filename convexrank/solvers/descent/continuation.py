@@ -35,6 +35,8 @@ _IDLE = 200
 _ROUGH, _SMALLER = 1e-2, 1e-3
 # The least share of rows that stands alone, by what it changes after a round, and the most; how many rounds there are.
 _LEAST_ALONE, _FEWER, _MORE, _MOST, _ROUNDS = 0.008, 0.2, 2.0, 0.35, 8
+# The limit at width 0 is the next point if it is no farther from that of the width than this share of its length.
+_BESIDE = 0.3
 # Where few rows are near a kink and l2 is tiny beside the features, most of a Newton step is rounding: shares of the
 # diagonal that are added until a step descends.
 _RIDGES = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
@@ -116,7 +118,11 @@ class Continuation:
         seen = [place_at(problem, last.w, last.width)]
         if seen[0].objective - seen[0].bound > 2.0 * goal * max(1.0, abs(path.best)):
             seen.append(place_at(problem, found.x, last.width))
-        ahead = _advanced(replace(path, here=seen[-1], rounds=path.rounds - 1, sides=sides), state, seen)
+        # at a trivial minimum, near 0, all rows tie: which are highest on the way there is what multipliers depend on
+        beside = float(np.linalg.norm(found.x - last.w)) <= _BESIDE * float(np.linalg.norm(last.w))
+        ahead = _advanced(
+            replace(path, here=seen[-1 if beside else 0], rounds=path.rounds - 1, sides=sides), state, seen
+        )
         share = max(share * _FEWER, _LEAST_ALONE) if ahead.residual < 0.1 * gap else min(share * _MORE, _MOST)
         return replace(ahead, memory=replace(ahead.memory, share=share))
 
