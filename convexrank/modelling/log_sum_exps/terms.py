@@ -159,8 +159,9 @@ def risk_and_shares(terms: tuple[LogSumExpTerm, ...], scores: Array) -> tuple[fl
     for term in terms:
         exponents = scores[term.rows]
         exponents *= term.sign_times_power
-        gentle = term.log_total is not None and abs(term.sign_times_power) <= _GENTLE
-        near = term.level_near_total(exponents, term.log_total) if gentle else None
+        near, total = None, term.log_total
+        if total is not None and abs(term.sign_times_power) <= _GENTLE:
+            near = term.level_near_total(exponents, total)
         exponents += term.log_weights
         part, shares = log_sum_exp_gradient(exponents)
         value += term.outer_coefficient * (part if near is None else near)
