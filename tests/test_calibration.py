@@ -287,7 +287,9 @@ def test_a_constant_score_has_the_interval_of_a_share():
         rtol=SUMMATION,
     )
     assert found.predict([5.0])[0] == pytest.approx(y.mean(), rel=SUMMATION)
-    assert inference.concentration.share_lower(hits, 80, each) == pytest.approx(found.lower[0], rel=SUMMATION)
+    assert inference.finite_sample.betting.share_lower(hits, 80, each) == pytest.approx(
+        found.lower[0], rel=SUMMATION
+    )
 
 
 # --- the figure -------------------------------------------------------------------------------------------------------

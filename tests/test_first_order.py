@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.problems.single_index._centred_norm import centred_square_norm
+from convexrank.problems.single_index._kernel_features import centred_square_norm
 from convexrank.solvers import Accelerated, GLMtron, Gradient, Isotron, Slisotron, UnitStep
 from tests.tolerances import tolerance
 

@@ -280,7 +280,7 @@ def test_long_lists_are_taken_in_blocks(monkeypatch):
 
     with jax.enable_x64(True):
         value, slope = value_and_slope_now()
-        monkeypatch.setattr(jax_losses.pairs, "_PAIRS", 350)
+        monkeypatch.setattr(jax_losses.lists, "_PAIRS", 350)
         found, found_slope = value_and_slope_now()
     assert np.isclose(found, value, rtol=SUMMATION)
     assert np.allclose(found_slope, slope, rtol=SUMMATION, atol=SUMMATION)

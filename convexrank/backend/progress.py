@@ -1,13 +1,15 @@
-"""Progress bar and logger of long work; both silent unless asked for."""
+"""Progress bar and logger of long work, silent unless asked for, and the stack level of warnings."""
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 #: Solves that end are said at INFO, as are the states of bars that are not shown; the steps of solvers at DEBUG.
 LOGGER = logging.getLogger("convexrank")
+
 # Seconds between two lines of one bar in the log.
 _PAUSE = 5.0
 
@@ -54,3 +56,27 @@ def progress_bar(
     from tqdm.auto import tqdm
 
     return tqdm(over, leave=False, disable=not show, **options)
+
+
+# Packages whose frames may stand between ours and the caller's.
+_INNER = frozenset(
+    {"convexrank", "sklearn", "functools", "dataclasses", "contextlib", "joblib", "concurrent", "threading"}
+)
+
+
+def level_of_caller() -> int:
+    """Return the ``stacklevel`` with which ``warnings.warn``, called next, names the line that called the package.
+
+    A method may be called by a user, by a one-line function or by an estimator, so no fixed number is right.
+
+    Returns
+    -------
+    int
+        1 is the function that asks.
+    """
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _INNER:
+            return level
+        frame, level = frame.f_back, level + 1
+    return level

@@ -30,7 +30,7 @@ from convexrank.core.results import Solution
 from convexrank.data import check_positive_weights, check_vector
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.problems.out_of_memory._streams import refuse_chunks
-from convexrank.problems.single_index._centred_norm import centred_square_norm
+from convexrank.problems.single_index._kernel_features import centred_square_norm
 from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence
 from convexrank.problems.single_index.learned_divergence import LearnedDivergence
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from convexrank.consensus.heuristics import PublishedRank, blend, brew
 from convexrank.consensus.intervals import ScoreIntervals, score_intervals
-from convexrank.consensus.sets.base import RecommendationSets
-from convexrank.consensus.sets.candidates import CandidateSets
+from convexrank.consensus.sets.candidates import CandidateSets, RecommendationSets
 from convexrank.consensus.sets.partial_orders import PartialOrders
 from convexrank.consensus.sets.polytopes import Polytopes
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.consensus.projections.all_nodes import Projector
-from convexrank.consensus.sets.base import RecommendationSets
-from convexrank.consensus.sets.candidates import CandidateSets
+from convexrank.consensus.sets.candidates import CandidateSets, RecommendationSets
 from convexrank.data import check_vector, in_node_order, index_of, read_array
 from convexrank.data.nodes import called
 from convexrank.graphs import Graph, LabelledGraph

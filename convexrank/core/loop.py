@@ -15,8 +15,7 @@ import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, ending_after, stopped_inside
 from convexrank.backend.interruption import NOW, answered, check_interruption
-from convexrank.backend.progress import LOGGER, progress_bar
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import LOGGER, level_of_caller, progress_bar
 from convexrank.core.capabilities import Certified, Ordered, Solvable
 from convexrank.core.results import Certificate, Solution, Status, Witness
 
@@ -25,12 +24,14 @@ P = TypeVar("P", bound=Solvable, contravariant=True)
 
 # Ends that may have their reason in the data: the problem is asked before they are reported.
 _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
-# Ends that the caller brought about: the point so far counts, and what is evaluated and proved about it in a moment,
+#: Ends that the caller brought about: the point so far counts, and what is evaluated and proved about it in a moment,
 # which is this part of time_limit and no less than so many seconds.
-_STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
+STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 _PART, _MOMENT = 0.05, 0.15
+# Ends at which the best point may meet the tolerance all the same: another point was looked at last.
+_SHORT = (Status.FAILED, Status.MAX_ITER, Status.TIME_LIMIT)
 # Ends at a state that may have part of its work before it.
-_UNFINISHED = _STOPPED | {Status.MAX_ITER}
+_UNFINISHED = (*STOPPED, Status.MAX_ITER)
 _UNDECIDED = "whether a minimiser exists was not decided in the time that was left; raise time_limit"
 _NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
@@ -262,7 +263,9 @@ class Monitor:
 
     def finish(self, status: Status, detail: str = "") -> Solution:
         """Build the solution from the best point; that of a run that was stopped, in a moment."""
-        with ending_after(moment_after(status, self.options)):
+        if status not in STOPPED:
+            return self._finish(status, detail)
+        with ending_after(moment_after(self.options)):
             return self._finish(status, detail)
 
     def _finish(self, status: Status, detail: str) -> Solution:
@@ -271,7 +274,7 @@ class Monitor:
         best = self.best
         if status in _UNFINISHED and not self.problem.has_objective:
             best = self._completed(best)
-        if best is None and status in _STOPPED:
+        if best is None and status in STOPPED:
             best = self._start()
         may_lack_minimiser = best is not None and self.problem.may_lack_minimiser(best.x)
         doubtful = status in _UNEXPLAINED or (
@@ -299,6 +302,16 @@ class Monitor:
             message = message if status.lacks_minimum else f"{message} ({certificate})"
         return self._solution(best, certificate, status, message, iterations)
 
+    def proved(self, status: Status) -> Status:
+        """Return CONVERGED where the certificate of the best point meets the tolerance, whatever ended the run."""
+        if self.best is None or not self.problem.has_objective:
+            return status
+        if self.certificate is None:
+            with ending_after(moment_after(self.options) if status in STOPPED else math.inf):
+                self.certificate = self._certificate_of(self.best)
+        enough = self.options.tol * scale_of(self.best.value)
+        return Status.CONVERGED if self.certificate.gap <= enough else status
+
     def _completed(self, best: State | None) -> State | None:
         """The last state for the whole problem, where it is better than the best one."""
         if self.last is None or self.last.complete is None:
@@ -312,9 +325,7 @@ class Monitor:
     def _nonexistence(self) -> tuple[tuple[Status, Array, str] | None, str]:
         """Return why there is no minimiser, in the time that is left; a remark where that is too short."""
         try:
-            with ending_after(
-                max(self.options.time_limit - self.seconds, moment_after(Status.TIME_LIMIT, self.options))
-            ):
+            with ending_after(max(self.options.time_limit - self.seconds, moment_after(self.options))):
                 return self.problem.prove_nonexistence(), ""
         except OutOfTimeError:
             return None, _UNDECIDED
@@ -354,10 +365,8 @@ class Monitor:
             return Certificate(math.inf, best.value, -math.inf)
 
 
-def moment_after(status: Status, options: Options) -> float:
-    """Return how many seconds may be spent after a solve that was stopped; infinity after any other."""
-    if status not in _STOPPED:
-        return math.inf
+def moment_after(options: Options) -> float:
+    """Return how many seconds may be spent after a solve that was stopped."""
     return max(_PART * options.time_limit, _MOMENT) if math.isfinite(options.time_limit) else _MOMENT
 
 
@@ -408,6 +417,8 @@ def iterate(
 def _finished(monitor: Monitor, status: Status, detail: str) -> Solution:
     """Build the solution; that of an interrupted solve, where Ctrl-C was pressed since the last look."""
     try:
+        if status in _SHORT:
+            status = monitor.proved(status)
         solution = monitor.finish(status, detail)
         if NOW.get().due:
             check_interruption()

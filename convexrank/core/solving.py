@@ -16,11 +16,10 @@ import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, ending_after
 from convexrank.backend.interruption import Block, import_module
-from convexrank.backend.progress import LOGGER
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import LOGGER, level_of_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Ordered, Solvable, members
-from convexrank.core.loop import Options, Solver, iterate, moment_after
+from convexrank.core.loop import STOPPED, Options, Solver, iterate, moment_after
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_flag, check_function, check_integer, check_path, check_positive, shown
 
@@ -302,8 +301,8 @@ def _about_order(problem: Ordered, solution: Solution, top: int) -> str:
 
 
 def _remark(problem: Solvable, solution: Solution, options: Options) -> str:
-    """Return the problem's remark on the point; after a solve that was stopped only what is evaluated in a moment."""
-    with suppress(OutOfTimeError), ending_after(0.5 * moment_after(solution.status, options)):
+    """Return the problem's remark on the point of a solve that was stopped, if it is evaluated in a moment."""
+    with suppress(OutOfTimeError), ending_after(0.5 * moment_after(options)):
         return problem.remark(solution.x)
     return ""
 
@@ -372,7 +371,8 @@ def solve(
         solution = replace(solution, message=f"{solution.message}; {solution.solver} chosen: {reason}")
     if options.top:
         solution = replace(solution, message=_about_order(cast(Ordered, problem), solution, options.top))
-    if remark := _remark(problem, solution, options):
+    stopped = solution.status in STOPPED
+    if remark := _remark(problem, solution, options) if stopped else problem.remark(solution.x):
         solution = replace(solution, message=f"{solution.message}; {remark}")
     if LOGGER.isEnabledFor(logging.INFO):
         said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import level_of_caller
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

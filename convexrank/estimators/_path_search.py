@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.interruption import as_a_whole
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import level_of_caller
 from convexrank.core.many import solve_many
 from convexrank.core.paths import Path, path
 from convexrank.core.results import ConvergenceWarning

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 
 from convexrank.backend.interruption import as_a_whole
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights, read_array

@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._linear_ranker import SolvedRanker, check_counts

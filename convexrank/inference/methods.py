@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from scipy.special import expit, logit, stdtr, stdtrit
 
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import level_of_caller
 from convexrank.data import check_choice
 from convexrank.inference.finite_sample.betting import two_sided
 from convexrank.inference.finite_sample.disjoint import difference_bounds

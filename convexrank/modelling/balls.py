@@ -13,18 +13,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import CertificateError
-from convexrank.modelling.expressions import (
-    Affine,
-    Dot,
-    Elementwise,
-    Highest,
-    LogSumExp,
-    Maximum,
-    Node,
-    PairMeans,
-    PairSums,
-    Scores,
-)
+from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.ball_pairs import ListedPairs, as_objects, ball_pairs, in_balls, lines
 from convexrank.modelling.language import Language
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
@@ -59,7 +48,7 @@ class Balls(Language):
         return (in_balls(a) if np.ndim(a) else in_balls(a)[0]) * x
 
     @staticmethod
-    def parts(node: Affine) -> tuple[Any, Any]:
+    def parts(node: tree.Affine) -> tuple[Any, Any]:
         """Return the terms of a sum and its constant, enclosed."""
         return node.exact_terms, node.exact_constant
 
@@ -121,31 +110,31 @@ def up_in_balls(program: Program, scores: Array) -> tuple[list[Any], list[Any], 
     return values, memories, slacks
 
 
-def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
+def _up(node: tree.Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
     match node:
-        case Scores():
+        case tree.Scores():
             return Balls().gathered(scores, node), None, 0
-        case Affine():
+        case tree.Affine():
             return _sum(node, x), None, 0
-        case Dot():
+        case tree.Dot():
             shares = Balls().shares(node)
             return node.over.sums(shares * x[0]), shares, 0
-        case LogSumExp():
+        case tree.LogSumExp():
             terms = Balls().shares(node) * as_objects(ball.exp() for ball in x[0])
             sums = node.over.sums(terms)
             return as_objects(ball.log() for ball in sums), terms / node.over.spread(sums), 0
         case CumulativeLogSumExp():
             return _chain(node, x[0])
-        case Highest():
+        case tree.Highest():
             return _highest(node, x[0])
         case Threshold():
             return _threshold(node, x[0])
-        case Elementwise():
+        case tree.Elementwise():
             value, slope, slack = lines(node.function, x[0])
             return value, slope, slack
-        case PairMeans():
+        case tree.PairMeans():
             return _means(node, *x)
-        case PairSums():
+        case tree.PairSums():
             pairs = ball_pairs(node, *x)
             value, slack = pairs.sums()
             return value, pairs, slack
@@ -153,7 +142,7 @@ def _up(node: Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
             raise TypeError(f"{type(node).__name__} has no form in balls.")
 
 
-def _sum(node: Affine, x: tuple[Array, ...]) -> Array:
+def _sum(node: tree.Affine, x: tuple[Array, ...]) -> Array:
     length = len(node.axis.rows) if node.axis is not None else len(x[0])
     constant = node.exact_constant
     found = in_balls(constant) if np.ndim(constant) else in_balls([0.0] * length) + in_balls(constant)[0]
@@ -209,11 +198,11 @@ def _threshold(node: Threshold, x: Array) -> tuple[Array, Array, Array]:
     return found, parts, found - axis.sums(parts * x) + cost
 
 
-def _highest(node: Highest, x: Array) -> tuple[Array, Array, Array]:
+def _highest(node: tree.Highest, x: Array) -> tuple[Array, Array, Array]:
     """The mean of the highest; shares chosen in floats, and how far the mean with these lies below."""
     axis, weights = node.over, in_balls(node.weights)
     parts = np.split(x, axis.starts[1:-1])
-    if isinstance(node, Maximum):
+    if isinstance(node, tree.Maximum):
         masses, tops = (
             in_balls(node.masses),
             as_objects(reduce(lambda a, b: a.max(b), part) for part in parts),
@@ -233,7 +222,7 @@ def _highest(node: Highest, x: Array) -> tuple[Array, Array, Array]:
     return tops, shares, tops - axis.sums(shares * x)
 
 
-def _means(node: PairMeans, upper: Array, lower: Array) -> tuple[Array, Any, Array]:
+def _means(node: tree.PairMeans, upper: Array, lower: Array) -> tuple[Array, Any, Array]:
     """Means over the lowest, enclosed lower row by lower row; minorants with shares chosen in floats."""
     pairs = ListedPairs(node, upper, lower, _highest(node.lowest, -upper)[1])
     ends, axis = np.cumsum(node.upper_axis.sizes[node.axis.query]), node.upper_axis
@@ -271,18 +260,18 @@ def down_in_balls(program: Program, memories: list[Any]) -> list[Any]:
     return adjoints
 
 
-def _down(node: Node, memory: Any, u: Array) -> tuple[Any, ...]:
+def _down(node: tree.Node, memory: Any, u: Array) -> tuple[Any, ...]:
     match node:
-        case Scores():
+        case tree.Scores():
             return ()
-        case Affine():
+        case tree.Affine():
             parts = [(Balls.times(c, u), node.is_level(part)) for c, part in node.exact_terms]
             return tuple(
                 node.axis.sums(part) if level and node.axis is not None else part for part, level in parts
             )
-        case Elementwise():
+        case tree.Elementwise():
             return (u * memory,)
-        case PairSums():
+        case tree.PairSums():
             return memory.pulls(u)
         case CumulativeLogSumExp():
             (shares, below), coming = memory, Balls.scatter(node.level, u, node.count)

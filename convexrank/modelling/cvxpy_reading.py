@@ -9,18 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.core.elementwise_checks import Limits, model_form, stated
-from convexrank.modelling.expressions import (
-    Axis,
-    Elementwise,
-    Highest,
-    LogSumExp,
-    Maximum,
-    Node,
-    PairMeans,
-    PairSums,
-    Scores,
-    is_affine,
-)
+from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.language import Language, read
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp, values_and_shares
@@ -37,7 +26,7 @@ _ATOMS = 200
 _MOST_DERIVATIVES = 50_000_000
 
 
-def cvxpy_model(root: Node, scores: Any, sums_apart: bool = False) -> tuple[Any, Limits]:
+def cvxpy_model(root: tree.Node, scores: Any, sums_apart: bool = False) -> tuple[Any, Limits]:
     """Return the risk as a cvxpy expression of the scores of all rows, and constraints that go with it.
 
     With ``sums_apart`` a sum that a function is taken of is a variable, which is at least the sum.
@@ -51,23 +40,23 @@ def is_nonlinear(program: Program) -> bool:
     return any(
         _form_of(node) == "nonlinear"
         for node in program.nodes
-        if isinstance(node, Elementwise) and node.function.own is not None
+        if isinstance(node, tree.Elementwise) and node.function.own is not None
     )
 
 
-def _form_of(node: Elementwise) -> str:
+def _form_of(node: tree.Elementwise) -> str:
     """Return the form of cvxpy for a function of its argument, as :func:`model_form` names it."""
     own = node.function.own
-    if own is None or not node.function.increasing or is_affine(node.x):
+    if own is None or not node.function.increasing or tree.is_affine(node.x):
         return "composed"
     return model_form(own, not is_nonnegative(node.x))
 
 
-def _terms_of(node: Node) -> int:
+def _terms_of(node: tree.Node) -> int:
     """Count the losses of which an expression is made."""
-    if isinstance(node, PairSums):
+    if isinstance(node, tree.PairSums):
         return node.pair_count
-    return len(node.axis.rows) if isinstance(node, Scores) else sum(map(_terms_of, node.args))
+    return len(node.axis.rows) if isinstance(node, tree.Scores) else sum(map(_terms_of, node.args))
 
 
 class Cvxpy(Language):
@@ -82,10 +71,10 @@ class Cvxpy(Language):
         members = {"times": cp.multiply, "total": cp.sum, "exp": cp.exp, "softplus": cp.logistic}
         self.__dict__.update(members, positive=cp.pos, rel_entr=cp.rel_entr)
 
-    def apply(self, node: Elementwise, x: Any) -> Any:
+    def apply(self, node: tree.Elementwise, x: Any) -> Any:
         """Return the function of each entry; a variable in the place of the argument where rules need one."""
         form, terms = _form_of(node), _terms_of(node.x)
-        if self.sums_apart and form == "composed" and not is_affine(node.x) and x.is_nonneg():
+        if self.sums_apart and form == "composed" and not tree.is_affine(node.x) and x.is_nonneg():
             form = "epigraph"
         if form == "nonlinear" and x.size * terms > _MOST_DERIVATIVES:
             raise ValueError(
@@ -118,11 +107,11 @@ class Cvxpy(Language):
         n = len(places)
         return sparse.csr_array((np.ones(n), (places, np.arange(n))), shape=(length, n)) @ x
 
-    def _by_query(self, function: Callable[[Any], Any], x: Any, axis: Axis) -> Any:
+    def _by_query(self, function: Callable[[Any], Any], x: Any, axis: tree.Axis) -> Any:
         pairs = zip(axis.starts[:-1].tolist(), axis.starts[1:].tolist(), strict=True)
         return self.cp.hstack([function(x[start:end]) for start, end in pairs])
 
-    def log_sum_exp(self, x: Any, node: LogSumExp) -> Any:
+    def log_sum_exp(self, x: Any, node: tree.LogSumExp) -> Any:
         """Return log Σ c eˣ of each query; of many queries a variable t with Σ c e^(x − t) of at most 1."""
         axis = node.over
         if axis.count > _ATOMS:
@@ -160,9 +149,9 @@ class Cvxpy(Language):
         t.value = threshold_at(node, np.zeros(len(axis.rows)) if x.value is None else x.value)[0]
         return t
 
-    def highest(self, x: Any, node: Highest) -> Any:
+    def highest(self, x: Any, node: tree.Highest) -> Any:
         """Return the mean of the highest entries of each query: with weights the least t + Σ a (x − t)₊ / m."""
-        if isinstance(node, Maximum):
+        if isinstance(node, tree.Maximum):
             return self._by_query(self.cp.max, x, node.over)
         if node.is_even:
             masses = iter(node.masses.tolist())
@@ -174,11 +163,11 @@ class Cvxpy(Language):
             t.value = border_of(node, x.value)
         return t + self.sums(self.times(node.caps, self.positive(x - self.spread(t, node.over))), node.over)
 
-    def pair_sums(self, node: PairSums, upper: Any, lower: Any) -> Any:
+    def pair_sums(self, node: tree.PairSums, upper: Any, lower: Any) -> Any:
         """Return the sums over upper rows, or means of the highest terms: one term for each pair."""
         (up, low), count = node.pairs, len(node.axis.rows)
         costs = node.function.read(self, lower[low] - upper[up])
-        if not isinstance(node, PairMeans):
+        if not isinstance(node, tree.PairMeans):
             return self.scatter(low, self.cp.multiply(node.weights[up], costs), count)
         if (
             node.lowest.is_even and count <= _ATOMS
@@ -194,7 +183,7 @@ class Cvxpy(Language):
         return t + self.scatter(low, parts, count)
 
     @staticmethod
-    def _borders(node: PairMeans, upper: Array, lower: Array) -> Array:
+    def _borders(node: tree.PairMeans, upper: Array, lower: Array) -> Array:
         """The least costs that count, those of the upper rows at the border."""
         border = -border_of(node.lowest, -upper)
         return node.function.slopes(lower - node.axis.spread(border))[0]

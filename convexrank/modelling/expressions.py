@@ -283,10 +283,21 @@ class Affine(Node):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reduction(Node):
-    """Rows to one number per query, with weights, or with their shares of the query's total weight if ``mean``."""
+class OfOne(Node):
+    """A function of one expression."""
 
     x: Node
+
+    @property
+    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
+        """That expression."""
+        return (self.x,)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reduction(OfOne):
+    """Rows to one number per query, with weights, or with their shares of the query's total weight if ``mean``."""
+
     exact_weights: Array
     mean: bool = False
     axis: ClassVar[Axis | None] = None
@@ -295,11 +306,6 @@ class Reduction(Node):
     def weights(self) -> Array:
         """The weights as floats."""
         return plain(self.exact_weights)
-
-    @property
-    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """Expression that is reduced."""
-        return (self.x,)
 
     @cached_property
     def over(self) -> Axis:
@@ -336,7 +342,7 @@ class LogSumExp(Reduction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Highest(Node):
+class Highest(OfOne):
     r"""The mean of the highest entries of each query: those of a total weight, or all where a query has less.
 
     A row of weight 2 is like two rows. The last row that counts may count in part; ties share the subgradient by their
@@ -344,16 +350,10 @@ class Highest(Node):
     total weight m; with a width μ it is the smooth function with :math:`-\tfrac12\mu\sum_j\beta_j^2/a_j` beside that.
     """
 
-    x: Node
     weights: Array
     exact_asked: Array
     width: float = 0.0
     axis: ClassVar[Axis | None] = None
-
-    @property
-    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """Expression that is reduced."""
-        return (self.x,)
 
     @cached_property
     def over(self) -> Axis:

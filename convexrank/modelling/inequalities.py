@@ -11,19 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.modelling.expressions import (
-    Affine,
-    Axis,
-    Dot,
-    Elementwise,
-    Highest,
-    LogSumExp,
-    Maximum,
-    Node,
-    PairMeans,
-    PairSums,
-    Scores,
-)
+from convexrank.modelling import expressions as tree
 from convexrank.modelling.functions import Function
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold
@@ -53,15 +41,15 @@ class _TooManyPairs(Exception):
     """Pairs would have an inequality each."""
 
 
-def _is_definite(node: Node) -> bool:
+def _is_definite(node: tree.Node) -> bool:
     """Return whether slopes far out are at least 0, and are 0 exactly where those of no argument are above 0."""
     match node:
-        case Elementwise() | PairSums():
+        case tree.Elementwise() | tree.PairSums():
             up, down = node.function.recession(np.array([1.0, -1.0])).tolist()
             return node.function.increasing and up > 0.0 and down == 0.0
-        case Dot():
+        case tree.Dot():
             return bool((node.shares > 0.0).all()) and _is_definite(node.x)
-        case Affine():
+        case tree.Affine():
             return all(np.min(c) > 0.0 and _is_definite(part) for c, part in node.terms)
         case _:
             return False
@@ -99,19 +87,19 @@ class _System:
         """Return all inequalities."""
         return sparse.csr_array(sparse.vstack([self.padded(rows) for rows in self.limits]))
 
-    def never_positive(self, node: Node) -> None:
+    def never_positive(self, node: tree.Node) -> None:
         """Constrain slopes to at most 0, of each entry."""
-        if isinstance(node, LogSumExp | Maximum | Threshold | CumulativeLogSumExp):
+        if isinstance(node, tree.LogSumExp | tree.Maximum | Threshold | CumulativeLogSumExp):
             self.never_positive(node.x)
         elif not _is_definite(node):
             self.at_least_zero(-self.slope(node))
-        elif isinstance(node, PairSums):
+        elif isinstance(node, tree.PairSums):
             self._ordered(node)
         else:
             for part in node.args:
                 self.never_positive(part)
 
-    def _ordered(self, node: PairSums) -> None:
+    def _ordered(self, node: tree.PairSums) -> None:
         """Constrain thresholds to lie between lower and upper rows, one for each query, or between two grades."""
         up, low = node.upper_axis, node.axis
         if node.grades is None:
@@ -134,42 +122,42 @@ class _System:
             self.minus(_picked(below, count) @ level, _picked(lower, len(low.rows)) @ self.slope(node.lower))
         )
 
-    def slope(self, node: Node) -> Any:
+    def slope(self, node: tree.Node) -> Any:
         """Return numbers that are at least the entries' slopes far out, equal to them where they are least."""
         if id(node) not in self._known:
             self._known[id(node)] = self._slope(node, [self.slope(part) for part in node.args])
         return self._known[id(node)]
 
-    def _slope(self, node: Node, x: list[Any]) -> Any:
+    def _slope(self, node: tree.Node, x: list[Any]) -> Any:
         match node:
-            case Scores():
+            case tree.Scores():
                 return sum(sign * _picked(rows, self.rows) for sign, rows in node.sides)
-            case Affine():
+            case tree.Affine():
                 return self._sum(node, x)
-            case Dot():
+            case tree.Dot():
                 return _summed(node.over.query, node.over.count, node.shares) @ x[0]
-            case LogSumExp() | Maximum() | Threshold():
+            case tree.LogSumExp() | tree.Maximum() | Threshold():
                 return self._highest(node, x[0])
             case CumulativeLogSumExp():
                 return self._up_to_levels(node, x[0])
-            case Highest():
+            case tree.Highest():
                 return self._mean_of_highest(node.over, node.caps, x[0])
-            case Elementwise():
+            case tree.Elementwise():
                 return self._of(node.function, x[0])
-            case PairSums():
+            case tree.PairSums():
                 if node.pair_count > _MOST_PAIRS:
                     raise _TooManyPairs
                 up, low = node.pairs
                 upper, lower = _picked(up, x[0].shape[0]) @ x[0], _picked(low, x[1].shape[0]) @ x[1]
                 rises = self._of(node.function, self.minus(lower, upper))
-                if isinstance(node, PairMeans):
-                    axis = Axis("pairs", up, np.ones(len(up)), low, len(node.axis.rows))
+                if isinstance(node, tree.PairMeans):
+                    axis = tree.Axis("pairs", up, np.ones(len(up)), low, len(node.axis.rows))
                     return self._mean_of_highest(axis, node.lowest.caps[up], rises)
                 return _summed(low, len(node.axis.rows), node.weights[up]) @ rises
             case _:
                 raise TypeError(f"{type(node).__name__} has no recession function.")
 
-    def _sum(self, node: Affine, x: list[Any]) -> Any:
+    def _sum(self, node: tree.Affine, x: list[Any]) -> Any:
         found: Any = None
         for (c, part), one in zip(node.terms, x, strict=True):
             if node.is_level(part) and node.axis is not None:
@@ -178,7 +166,7 @@ class _System:
             found = one if found is None else self.padded(found) + self.padded(one)
         return found
 
-    def _highest(self, node: LogSumExp | Maximum | Threshold, x: Any) -> Any:
+    def _highest(self, node: tree.LogSumExp | tree.Maximum | Threshold, x: Any) -> Any:
         level = self.fresh(node.over.count)
         self.at_least_zero(self.minus(_picked(node.over.query, node.over.count) @ level, x))
         return level
@@ -191,7 +179,7 @@ class _System:
         self.at_least_zero(self.minus(upper, lower))
         return of_rows
 
-    def _mean_of_highest(self, axis: Axis, caps: Array, x: Any) -> Any:
+    def _mean_of_highest(self, axis: tree.Axis, caps: Array, x: Any) -> Any:
         """The least t + Σ c s for s of at least x − t and 0, c the largest shares."""
         level, parts = self.fresh(axis.count), self.fresh(len(axis.rows))
         self.at_least_zero(parts)

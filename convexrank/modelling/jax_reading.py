@@ -14,21 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convexrank.backend.jax_oracles import shape_class
+from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
-from convexrank.modelling.expressions import (
-    Affine,
-    Axis,
-    Differences,
-    Dot,
-    Elementwise,
-    Highest,
-    LogSumExp,
-    Maximum,
-    Node,
-    PairMeans,
-    PairSums,
-    Scores,
-)
 from convexrank.modelling.language import Language, read
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold
@@ -43,20 +30,20 @@ _STATIC = {"name", "count", "mean", "function", "is_padded"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Sums(Node):
+class _Sums(tree.Node):
     """A pair sum in some form."""
 
     function: Any
-    upper: Node
-    lower: Node
+    upper: tree.Node
+    lower: tree.Node
 
     @property
-    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
+    def args(self) -> tuple[tree.Node, ...]:  # type: ignore[override]
         """Upper and lower scores."""
         return (self.upper, self.lower)
 
     @property
-    def axis(self) -> Axis | None:  # type: ignore[override]
+    def axis(self) -> tree.Axis | None:  # type: ignore[override]
         """The lower rows."""
         return self.lower.axis
 
@@ -80,19 +67,19 @@ class _Blocks(_Sums):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Means(Node):
+class _Means(tree.Node):
     """Means over the lowest upper rows: the sum with the weight of 1 for each of these, and what gives their shares."""
 
     sums: _Sums
-    lowest: Highest
+    lowest: tree.Highest
 
     @property
-    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
+    def args(self) -> tuple[tree.Node, ...]:  # type: ignore[override]
         """Upper and lower scores."""
         return self.sums.args
 
     @property
-    def axis(self) -> Axis | None:  # type: ignore[override]
+    def axis(self) -> tree.Axis | None:  # type: ignore[override]
         """The lower rows."""
         return self.sums.axis
 
@@ -107,43 +94,31 @@ class _Running(_Sums):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Chain(Node):
+class _Chain(tree.OfOne):
     """Log-sum-exps up to levels: the rows by query and level, the first of each query, the last row of each level."""
 
-    x: Node
     order: Array
     firsts: Array
     lasts: Array
     logs: Array
 
     @property
-    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """Expression that is added up."""
-        return (self.x,)
-
-    @property
-    def axis(self) -> Axis | None:  # type: ignore[override]
+    def axis(self) -> tree.Axis | None:  # type: ignore[override]
         """The rows of the entries."""
         return self.x.axis
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Root(Node):
+class _Root(tree.OfOne):
     """A threshold, and how far it is below the largest entry, at most and at least."""
 
-    x: Node
     function: Any
     weights: Array
-    over: Axis
+    over: tree.Axis
     scale: Array
     target: Array
     ends: tuple[Array, Array]
-    axis: ClassVar[Axis | None] = None
-
-    @property
-    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """Expression that is compared."""
-        return (self.x,)
+    axis: ClassVar[tree.Axis | None] = None
 
 
 def _floats(values: Any) -> Array:
@@ -156,7 +131,7 @@ def _shares(node: Any) -> Any:
     return weights / node.over.spread(node.over.sums(weights)) if node.mean else weights
 
 
-def _chain(node: CumulativeLogSumExp, x: Node, numbers: Callable[[Any], Any]) -> _Chain:
+def _chain(node: CumulativeLogSumExp, x: tree.Node, numbers: Callable[[Any], Any]) -> _Chain:
     (order, ends), size = node.runs, shape_class(len(node.level))
     firsts = np.zeros(len(order), dtype=bool)
     firsts[node.axis.starts[:-1]] = True
@@ -170,10 +145,10 @@ def _chain(node: CumulativeLogSumExp, x: Node, numbers: Callable[[Any], Any]) ->
     )
 
 
-def _sums(node: PairSums, upper: Node, lower: Node, numbers: Callable[[Any], Any]) -> _Sums:
+def _sums(node: tree.PairSums, upper: tree.Node, lower: tree.Node, numbers: Callable[[Any], Any]) -> _Sums:
     """The form that fits: running sums, a list of few pairs, or blocks."""
     function, up, low = node.function, node.upper_axis, node.axis
-    weights = np.ones(len(up.rows)) if isinstance(node, PairMeans) else numbers(up.weights)
+    weights = np.ones(len(up.rows)) if isinstance(node, tree.PairMeans) else numbers(up.weights)
     if function is functions.exp and node.grades is not None and low.count == 1:
         order = np.argsort(-node.grades, kind="stable")
         above = np.searchsorted(-node.grades[order], -node.grades)
@@ -207,7 +182,7 @@ def _pad(values: Any, size: int, fill: Any) -> Any:
     return library.concatenate([values, library.full(size - len(values), fill, dtype=values.dtype)])
 
 
-def padded(root: Node, numbers: Callable[[Any], Any] = _floats) -> Node:
+def padded(root: tree.Node, numbers: Callable[[Any], Any] = _floats) -> tree.Node:
     """Return the expression with padded axes.
 
     Parameters
@@ -218,43 +193,45 @@ def padded(root: Node, numbers: Callable[[Any], Any] = _floats) -> Node:
         What becomes of weights and coefficients: floats, or what recorded ones are at other data, see
         :mod:`convexrank.modelling.traced_numbers`.
     """
-    axes: dict[int, Axis] = {}
-    known: dict[int, Node] = {}
+    axes: dict[int, tree.Axis] = {}
+    known: dict[int, tree.Node] = {}
 
-    def axis_of(axis: Axis) -> Axis:
+    def axis_of(axis: tree.Axis) -> tree.Axis:
         if id(axis) not in axes:
             size = shape_class(len(axis.rows))
             rows, query = _pad(axis.rows, size, axis.rows[0]), _pad(axis.query, size, axis.query[0])
-            axes[id(axis)] = Axis(axis.name, rows, _pad(numbers(axis.weights), size, 0.0), query, axis.count)
+            axes[id(axis)] = tree.Axis(
+                axis.name, rows, _pad(numbers(axis.weights), size, 0.0), query, axis.count
+            )
         return axes[id(axis)]
 
-    def rows_of(values: Any, axis: Axis | None, fill: Any = None) -> Any:
+    def rows_of(values: Any, axis: tree.Axis | None, fill: Any = None) -> Any:
         values = numbers(values)
         if axis is None or not values.ndim:
             return values
         return _pad(values, shape_class(len(axis.rows)), values[0] if fill is None else fill)
 
-    def visit(node: Node) -> Node:
+    def visit(node: tree.Node) -> tree.Node:
         if id(node) in known:
             return known[id(node)]
         parts = [visit(part) for part in node.args]
         match node:
-            case Differences():
+            case tree.Differences():
                 axis = axis_of(node.axis)
-                found: Node = Differences(axis, _pad(node.lower, len(axis.rows), node.lower[0]))
-            case Scores():
-                found = Scores(axis_of(node.axis))
-            case Affine():
+                found: tree.Node = tree.Differences(axis, _pad(node.lower, len(axis.rows), node.lower[0]))
+            case tree.Scores():
+                found = tree.Scores(axis_of(node.axis))
+            case tree.Affine():
                 axis = None if node.axis is None else axis_of(node.axis)
                 terms = tuple(
                     (rows_of(c, node.axis), part)
                     for (c, _), part in zip(node.exact_terms, parts, strict=True)
                 )
-                found = Affine(axis, terms, rows_of(node.exact_constant, node.axis))
-            case Dot() | LogSumExp():
+                found = tree.Affine(axis, terms, rows_of(node.exact_constant, node.axis))
+            case tree.Dot() | tree.LogSumExp():
                 # shares are taken before padding
                 found = type(node)(parts[0], rows_of(_shares(node), node.over, 0.0), False)
-            case Highest():
+            case tree.Highest():
                 found = type(node)(parts[0], rows_of(node.weights, node.over, 0.0), node.masses)
             case Threshold():
                 ends = node.widest, np.full(node.over.count, node.least)
@@ -263,14 +240,14 @@ def padded(root: Node, numbers: Callable[[Any], Any] = _floats) -> Node:
                 found = _Root(parts[0], node.function, weights, axis_of(node.over), *constants, ends)
             case CumulativeLogSumExp():
                 found = _chain(node, parts[0], numbers)
-            case Elementwise():
+            case tree.Elementwise():
                 found = replace(node, x=parts[0])
-            case PairMeans():
-                lowest = Highest(
+            case tree.PairMeans():
+                lowest = tree.Highest(
                     parts[0], rows_of(node.lowest.weights, node.upper_axis, 0.0), node.lowest.masses
                 )
                 found = _Means(_sums(node, parts[0], parts[1], numbers), lowest)
-            case PairSums():
+            case tree.PairSums():
                 found = _sums(node, parts[0], parts[1], numbers)
             case _:
                 raise TypeError(f"{type(node).__name__} is not read by JAX.")
@@ -287,15 +264,15 @@ def _language() -> Any:
     import jax.numpy as jnp
 
     for kind in (
-        Axis,
-        Scores,
-        Differences,
-        Affine,
-        Dot,
-        LogSumExp,
-        Highest,
-        Maximum,
-        Elementwise,
+        tree.Axis,
+        tree.Scores,
+        tree.Differences,
+        tree.Affine,
+        tree.Dot,
+        tree.LogSumExp,
+        tree.Highest,
+        tree.Maximum,
+        tree.Elementwise,
         _Pairs,
         _Blocks,
         _Means,
@@ -342,7 +319,7 @@ def _language() -> Any:
         @staticmethod
         def highest(x: Any, node: Any) -> Any:
             axis = node.over
-            if isinstance(node, Maximum):
+            if isinstance(node, tree.Maximum):
                 counted = jnp.where(node.weights > 0.0, x, -jnp.inf)
                 return jax.ops.segment_max(counted, axis.query, axis.count)
             order, parts = Jax.counted(x, node)
@@ -435,15 +412,15 @@ def _language() -> Any:
 
 @dataclass(frozen=True)
 class JaxRisk:
-    """The risk as a function ``risk(tree, scores)`` for ``RiskData``; all of them are equal."""
+    """The risk as a function ``risk(root, scores)`` for ``RiskData``; all of them are equal."""
 
-    def __call__(self, tree: Any, scores: Any) -> Any:
+    def __call__(self, root: Any, scores: Any) -> Any:
         import jax.numpy as jnp
 
-        return jnp.sum(read(tree, _language(), scores))
+        return jnp.sum(read(root, _language(), scores))
 
     @staticmethod
-    def prepare(root: Node) -> Node:
+    def prepare(root: tree.Node) -> tree.Node:
         """Return the tree to pass: padded, and registered with JAX."""
         _language()
         return padded(root)

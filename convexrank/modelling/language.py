@@ -13,42 +13,33 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from convexrank.modelling.expressions import (
-    Affine,
-    Axis,
-    Dot,
-    Elementwise,
-    Highest,
-    LogSumExp,
-    Node,
-    Scores,
-)
+from convexrank.modelling import expressions as tree
 from convexrank.modelling.functions import Function
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 
 Array = np.ndarray
 
 
-def read(node: Node, m: Any, scores: Any, known: dict[int, Any] | None = None) -> Any:
+def read(node: tree.Node, m: Any, scores: Any, known: dict[int, Any] | None = None) -> Any:
     """Return the value of a node in a language, at the scores of all rows."""
     known = {} if known is None else known
     if id(node) in known:
         return known[id(node)]
     x = [read(part, m, scores, known) for part in node.args]
     match node:
-        case Scores():
+        case tree.Scores():
             found = m.gathered(scores, node)
-        case Affine():
+        case tree.Affine():
             found = node.constant
             for (c, part), one in zip(node.terms, x, strict=True):
                 found = found + m.times(c, m.spread(one, node.axis) if node.is_level(part) else one)
-        case Dot():
+        case tree.Dot():
             found = m.sums(m.times(m.shares(node), x[0]), node.over)
-        case LogSumExp():
+        case tree.LogSumExp():
             found = m.log_sum_exp(x[0], node)
-        case Highest():
+        case tree.Highest():
             found = m.highest(x[0], node)
-        case Elementwise():
+        case tree.Elementwise():
             found = m.apply(node, x[0])
         case _ if len(x) == 1:  # these and sums over pairs in whatever form a language has them
             found = (m.threshold if node.axis is None else m.cumulative)(x[0], node)
@@ -98,30 +89,30 @@ class Language:
         """Return entries at places."""
         return x[places]
 
-    def gathered(self, scores: Any, leaf: Scores) -> Any:
+    def gathered(self, scores: Any, leaf: tree.Scores) -> Any:
         """Return the entries of a leaf, of the scores of all rows."""
         parts = [self.take(scores, rows) for _, rows in leaf.sides]
         return parts[0] if len(parts) == 1 else parts[0] - parts[1]
 
-    def scattered(self, x: Any, leaf: Scores, rows: int) -> Any:
+    def scattered(self, x: Any, leaf: tree.Scores, rows: int) -> Any:
         """Return the sums of the entries of a leaf for each row."""
         parts = [self.scatter(places, x, rows) for _, places in leaf.sides]
         return parts[0] if len(parts) == 1 else parts[0] - parts[1]
 
-    def apply(self, node: Elementwise, x: Any) -> Any:
+    def apply(self, node: tree.Elementwise, x: Any) -> Any:
         """Return the function of each entry."""
         return node.function.read(self, x)
 
-    def spread(self, x: Any, axis: Axis) -> Any:
+    def spread(self, x: Any, axis: tree.Axis) -> Any:
         """Turn one number per query into one per row."""
         return self.take(x, axis.query)
 
-    def sums(self, x: Any, axis: Axis) -> Any:
+    def sums(self, x: Any, axis: tree.Axis) -> Any:
         """Add the entries of each query."""
         return self.scatter(axis.query, x, axis.count)
 
     @staticmethod
-    def parts(node: Affine) -> tuple[Any, Any]:
+    def parts(node: tree.Affine) -> tuple[Any, Any]:
         """Return the terms of a sum and its constant."""
         return node.terms, node.constant
 

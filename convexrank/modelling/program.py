@@ -12,17 +12,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.modelling.expressions import (
-    Affine,
-    Differences,
-    Dot,
-    Elementwise,
-    Highest,
-    Node,
-    PairMeans,
-    PairSums,
-    Scores,
-)
+from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.pairs import is_running
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold
@@ -32,18 +22,18 @@ from convexrank.modelling.steps import Step, bound
 Array = np.ndarray
 
 
-def _constant_adjoints(nodes: list[Node], args: list[list[int]], count: int) -> dict[int, Array]:
+def _constant_adjoints(nodes: list[tree.Node], args: list[list[int]], count: int) -> dict[int, Array]:
     """By place, the adjoints of the nodes that nothing curved depends on."""
     found: dict[int, Any] = {len(nodes) - 1: np.ones(count)}
     curved: set[int] = set()
     for k in range(len(nodes) - 1, -1, -1):
         node = nodes[k]
-        if k in curved or not isinstance(node, Affine | Dot):
+        if k in curved or not isinstance(node, tree.Affine | tree.Dot):
             curved.update(args[k])
             continue
         for a, part in zip(args[k], bound(node)[1](None, found[k]), strict=True):
             found[a] = part if a not in found else found[a] + part
-    return {k: u for k, u in found.items() if k not in curved and isinstance(nodes[k], PairSums)}
+    return {k: u for k, u in found.items() if k not in curved and isinstance(nodes[k], tree.PairSums)}
 
 
 class Program:
@@ -62,13 +52,13 @@ class Program:
         When the rules do not show that the risk is convex; the message names the place.
     """
 
-    def __init__(self, root: Node, rows: int) -> None:
+    def __init__(self, root: tree.Node, rows: int) -> None:
         self.root, self.rows = root, rows
-        self.nodes: list[Node] = []
+        self.nodes: list[tree.Node] = []
         self.args: list[list[int]] = []
         self._list(root, {})
         check_convex(root, self.nodes)
-        self.leaves = [(k, node) for k, node in enumerate(self.nodes) if isinstance(node, Scores)]
+        self.leaves = [(k, node) for k, node in enumerate(self.nodes) if isinstance(node, tree.Scores)]
         if not self.leaves:
             raise TypeError(f"the risk {root} has no scores; write it with f.positive, f.negative or f.rows.")
         self.count = self.leaves[0][1].axis.count
@@ -85,17 +75,17 @@ class Program:
         #: Whether there are log-sum-exps up to the grade of each row.
         self.has_levels = False
         for node in self.nodes:
-            if isinstance(node, Elementwise | PairSums | Threshold):
+            if isinstance(node, tree.Elementwise | tree.PairSums | Threshold):
                 self.smooth = self.smooth and node.function.smooth
                 self.bends = self.bends and node.function.bend is not None
-            elif isinstance(node, Highest):
+            elif isinstance(node, tree.Highest):
                 self.smooth = self.smooth and node.width > 0.0
-            self.smooth = self.smooth and not isinstance(node, PairMeans)
-            self.has_pairs = self.has_pairs or isinstance(node, PairSums | Differences)
+            self.smooth = self.smooth and not isinstance(node, tree.PairMeans)
+            self.has_pairs = self.has_pairs or isinstance(node, tree.PairSums | tree.Differences)
             self.has_levels = self.has_levels or isinstance(node, CumulativeLogSumExp)
         self.bends = self.bends and self.smooth
 
-    def _list(self, node: Node, places: dict[int, int]) -> int:
+    def _list(self, node: tree.Node, places: dict[int, int]) -> int:
         """List the nodes that a node is a function of, and the node; return its place."""
         place = places.get(id(node))
         if place is None:
@@ -108,12 +98,12 @@ class Program:
     @cached_property
     def gathers(self) -> list[tuple[int, Any]]:
         """Groups of rows, with their places in the program."""
-        return [(k, leaf.axis.places) for k, leaf in self.leaves if not isinstance(leaf, Differences)]
+        return [(k, leaf.axis.places) for k, leaf in self.leaves if not isinstance(leaf, tree.Differences)]
 
     @cached_property
-    def differences(self) -> list[tuple[int, Differences]]:
+    def differences(self) -> list[tuple[int, tree.Differences]]:
         """Listed pairs, with their places in the program."""
-        return [(k, leaf) for k, leaf in self.leaves if isinstance(leaf, Differences)]
+        return [(k, leaf) for k, leaf in self.leaves if isinstance(leaf, tree.Differences)]
 
     @cached_property
     def constant_adjoints(self) -> dict[int, Array]:
@@ -145,7 +135,7 @@ class Program:
         plan = self._plan[::-1]
         return [(k, step.down, step.pull, step.carries, args, only) for k, step, args, only in plan]
 
-    def with_atoms(self, atoms: dict[int, Node]) -> Program:
+    def with_atoms(self, atoms: dict[int, tree.Node]) -> Program:
         """Return the program with other atoms of the same arguments in some places."""
         found = copy(self)
         for name in (
@@ -178,16 +168,16 @@ class Program:
         """By place, how fast entries move with their own rows, of nodes that depend on nothing else."""
         found: dict[int, Any] = {}
         for k, (node, args) in enumerate(zip(self.nodes, self.args, strict=True)):
-            if isinstance(node, Differences):
+            if isinstance(node, tree.Differences):
                 continue
-            if isinstance(node, Scores):
+            if isinstance(node, tree.Scores):
                 found[k] = 1.0
-            elif isinstance(node, Affine) and all(a in found for a in args):
+            elif isinstance(node, tree.Affine) and all(a in found for a in args):
                 found[k] = sum(c * found[a] for (c, _), a in zip(node.terms, args, strict=True))
         return found
 
     @cached_property
-    def of_levels(self) -> list[tuple[int, Node, list[int]]]:
+    def of_levels(self) -> list[tuple[int, tree.Node, list[int]]]:
         """The other nodes, with their places and those of their arguments."""
         nodes = zip(range(len(self.nodes)), self.nodes, self.args, strict=True)
         return [one for one in nodes if one[0] not in self.own_factors]
@@ -213,12 +203,12 @@ class Program:
     def pair_count(self) -> int:
         """Number of pairs, in sums or listed."""
         listed = sum(len(leaf.axis.rows) for _, leaf in self.differences)
-        return listed + sum(node.pair_count for node in self.nodes if isinstance(node, PairSums))
+        return listed + sum(node.pair_count for node in self.nodes if isinstance(node, tree.PairSums))
 
     @cached_property
     def curved_pairs(self) -> int:
         """Number of pairs in a product with second derivatives: none where running sums give it."""
-        sums = [node for node in self.nodes if isinstance(node, PairSums) and not is_running(node)]
+        sums = [node for node in self.nodes if isinstance(node, tree.PairSums) and not is_running(node)]
         return sum([node.pair_count for node in sums])
 
     def up(self, scores: Array) -> tuple[list[Any], list[Any]]:
@@ -276,7 +266,7 @@ class Program:
         """The nodes that curved ones are functions of; the others are above them, and have the same adjoints always."""
         found: set[int] = set()
         for k in range(len(self.nodes) - 1, -1, -1):
-            if k in found or not isinstance(self.nodes[k], Affine | Dot):
+            if k in found or not isinstance(self.nodes[k], tree.Affine | tree.Dot):
                 found.update(self.args[k])
         return found
 
@@ -290,7 +280,7 @@ class _Top:
 
     def __init__(self, program: Program) -> None:
         nodes, inner = program.nodes, program.inner
-        linear = [isinstance(node, Affine | Dot) for node in nodes]
+        linear = [isinstance(node, tree.Affine | tree.Dot) for node in nodes]
         #: The adjoints of these nodes, where they have any.
         self.seeds: list[Any] = [None] * len(nodes)
         self.seeds[-1] = np.ones(program.count)
@@ -304,10 +294,10 @@ class _Top:
         self.constant = float(np.add.reduce(zeros[-1]))
         for k in range(len(nodes) - 1, -1, -1):
             node, seed = nodes[k], self.seeds[k]
-            if seed is None or not (linear[k] or isinstance(node, Scores)):
+            if seed is None or not (linear[k] or isinstance(node, tree.Scores)):
                 continue
             self.seeds[k] = None
-            if isinstance(node, Scores):
+            if isinstance(node, tree.Scores):
                 node.place(seed, slope)
             for a, part in zip(
                 program.args[k], program.steps[k].down(None, seed) if linear[k] else (), strict=True

@@ -12,17 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.modelling.expressions import (
-    Affine,
-    Dot,
-    Elementwise,
-    Highest,
-    LogSumExp,
-    Node,
-    PairMeans,
-    PairSums,
-    Scores,
-)
+from convexrank.modelling import expressions as tree
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.kernels.layout import highest_partner
@@ -51,7 +41,7 @@ def _up(program: Program, rule: Callable[..., Any]) -> Any:
     return found[-1]
 
 
-def _spread(node: Affine, part: Node, x: Array) -> Array:
+def _spread(node: tree.Affine, part: tree.Node, x: Array) -> Array:
     return node.axis.spread(x) if node.is_level(part) and node.axis is not None else x
 
 
@@ -78,31 +68,31 @@ def recession(program: Program, d: Array) -> float:
     return float(np.sum(_up(program, lambda node, *x: _slopes(node, d, *x))))
 
 
-def _slopes(node: Node, d: Array, *x: Array) -> Array:
+def _slopes(node: tree.Node, d: Array, *x: Array) -> Array:
     """Slopes of the entries of a node far out along scores d, from those of its arguments."""
     match node:
-        case Scores():
+        case tree.Scores():
             return Numpy().gathered(d, node)
-        case Affine():
+        case tree.Affine():
             terms = zip(node.terms, x, strict=True)
             return sum((_times(c, _spread(node, part, one)) for (c, part), one in terms), np.zeros(1))
-        case Dot():
+        case tree.Dot():
             return node.over.sums(_times(node.shares, x[0]))
-        case LogSumExp() | Threshold():
+        case tree.LogSumExp() | Threshold():
             return node.over.highest(x[0])
         case CumulativeLogSumExp():
             return node.highest(x[0])
-        case Highest():
+        case tree.Highest():
             return node.over.sums(_times(highest_shares(node, x[0]), x[0]))
-        case Elementwise():
+        case tree.Elementwise():
             return node.function.recession(x[0])
-        case PairSums():
+        case tree.PairSums():
             return _pair_slopes(node, *x)
         case _:
             raise TypeError(f"{type(node).__name__} has no recession function.")
 
 
-def _pair_slopes(node: PairSums, upper: Array, lower: Array) -> Array:
+def _pair_slopes(node: tree.PairSums, upper: Array, lower: Array) -> Array:
     """Sums of slopes far out over pairs: a ramp of differences, infinite where one is above 0 and φ rises so fast."""
     up, down = node.function.recession(np.array([1.0, -1.0])).tolist()
     weights = weights_at(node, upper)
@@ -133,19 +123,19 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
     def of(function: Any, slopes: Array, falling: Array) -> Array:
         return ((slopes < -size) | falling) & (function.increasing and not function.reaches_least)
 
-    def rule(node: Node, *x: Any) -> tuple[Array, Array]:
+    def rule(node: tree.Node, *x: Any) -> tuple[Array, Array]:
         """The slopes far out, and which entries certainly fall for ever beside them."""
         slopes = _slopes(node, d, *[one[0] for one in x])
         match node:
-            case Scores():
+            case tree.Scores():
                 return slopes, np.zeros(len(slopes), dtype=bool)
-            case Affine():
+            case tree.Affine():
                 terms = zip(node.terms, x, strict=True)
                 parts = [(np.asarray(c) != 0.0) & _spread(node, part, one[1]) for (c, part), one in terms]
                 return slopes, np.logical_or.reduce(np.broadcast_arrays(*parts))
-            case Dot():
+            case tree.Dot():
                 return slopes, node.over.sums(((node.shares > 0.0) & x[0][1]) * 1.0) > 0.0
-            case LogSumExp():
+            case tree.LogSumExp():
                 lower = x[0][0] < node.over.spread(slopes) - size
                 return slopes, node.over.sums((lower | x[0][1]) * 1.0) > 0.0
             case Threshold():
@@ -156,19 +146,19 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
             case CumulativeLogSumExp():
                 lowest = -node.highest(-x[0][0])
                 return slopes, (lowest < slopes - size) | (node.highest(x[0][1] * 1.0) > 0.0)
-            case Highest():
+            case tree.Highest():
                 # certain where all fall that may be among the highest in the end
                 _, tied, _ = highest_rows(node, x[0][0])
                 border = node.over.highest(np.where(tied > 0.0, x[0][0], -math.inf))
                 stays = (x[0][0] >= node.over.spread(border) - size) & ~x[0][1]
                 return slopes, node.over.sums(stays * 1.0) == 0.0
-            case Elementwise():
+            case tree.Elementwise():
                 return slopes, of(node.function, *x[0])
-            case PairSums():
+            case tree.PairSums():
                 # a mean over the lowest counts one at the border
                 top = (
                     node.axis.spread(-border_of(node.lowest, -x[0][0]))
-                    if isinstance(node, PairMeans)
+                    if isinstance(node, tree.PairMeans)
                     else highest_partner(node, x[0][0])
                 )
                 lowest = x[1][0] - top
@@ -187,10 +177,10 @@ def infimum(program: Program) -> float:
     return float(np.sum(_lowered(np.broadcast_to(_up(program, _least), (program.count,)))))
 
 
-def _least(node: Node, *x: Array) -> Array:
+def _least(node: tree.Node, *x: Array) -> Array:
     """Numbers that the entries of a node are never below, from those of its arguments."""
     match node:
-        case Affine():
+        case tree.Affine():
             found = np.asarray(node.constant, dtype=np.float64)
             size = np.abs(found)
             for (c, part), one in zip(node.terms, x, strict=True):
@@ -198,14 +188,14 @@ def _least(node: Node, *x: Array) -> Array:
                 below = np.where(np.asarray(c) < 0.0, -math.inf, below)
                 found, size = found + below, size + np.abs(below)
             return found - _ROUNDING * size
-        case Dot():
+        case tree.Dot():
             if (node.shares < 0.0).any():
                 return np.asarray(-math.inf)
             if not np.ndim(x[0]):
                 return _lowered(_times(node.over.sums(node.shares), x[0]))
             values = np.broadcast_to(x[0], node.shares.shape)
             return node.over.sums(_lowered(_times(node.shares, values)))
-        case LogSumExp():
+        case tree.LogSumExp():
             if not np.ndim(x[0]) and math.isinf(x[0]):
                 return x[0]
             values, logs = np.broadcast_to(x[0], node.shares.shape), np.log(node.shares)
@@ -219,17 +209,17 @@ def _least(node: Node, *x: Array) -> Array:
                 return x[0]
             values = np.broadcast_to(x[0], node.logs.shape)
             return node.highest(_lowered(values) + _lowered(node.logs))
-        case Highest():
+        case tree.Highest():
             values = np.broadcast_to(x[0], node.over.rows.shape)
             known = bool(np.isfinite(values).all())
             return _lowered(highest_values(node, values)[0]) if known else np.asarray(-math.inf)
-        case Elementwise():
+        case tree.Elementwise():
             values, function = np.atleast_1d(x[0]), node.function
             known = function.increasing and bool(np.isfinite(values).all())
             if not known:
                 return np.asarray(function.least)
             return _lowered(function.slopes(values)[0].reshape(np.shape(x[0])))
-        case PairSums():
+        case tree.PairSums():
             return np.asarray(0.0 if node.function.least >= 0.0 else -math.inf)
         case _:
             return np.asarray(-math.inf)
@@ -241,22 +231,22 @@ def is_reached(program: Program) -> bool:
     What a function is taken of need not reach its own where the function is flat above it.
     """
 
-    def rule(node: Node, *x: Any) -> tuple[Array, bool]:
+    def rule(node: tree.Node, *x: Any) -> tuple[Array, bool]:
         """The numbers that entries are never below, and whether these are reached."""
         least, parts = _least(node, *[one[0] for one in x]), all(one[1] for one in x)
         match node:
-            case LogSumExp() | CumulativeLogSumExp():
+            case tree.LogSumExp() | CumulativeLogSumExp():
                 return least, False
             case Threshold():
                 return least, parts and node.function.reaches_least
-            case PairSums():
+            case tree.PairSums():
                 return least, node.function.reaches_least
-            case Elementwise():
+            case tree.Elementwise():
                 return least, _reaches(node.function, np.atleast_1d(x[0][0]), parts)
             case _:
                 return least, parts
 
-    functions = any(isinstance(node, Elementwise | PairSums) for node in program.nodes)
+    functions = any(isinstance(node, tree.Elementwise | tree.PairSums) for node in program.nodes)
     return functions and _up(program, rule)[1]
 
 
@@ -276,21 +266,21 @@ def shift(program: Program) -> float | None:
     0 where it depends on differences of scores only.
     """
 
-    def moved(node: Node, *x: Any) -> Any:
+    def moved(node: tree.Node, *x: Any) -> Any:
         """The slope of all entries, or of each; None where it is not constant along the shift."""
         if any(one is None for one in x):
             return None
         match node:
-            case Scores():
+            case tree.Scores():
                 return float(sum([sign for sign, _ in node.sides]))
-            case Affine():
+            case tree.Affine():
                 terms = zip(node.terms, x, strict=True)
                 return sum(
                     [c * (_spread(node, part, one) if np.ndim(one) else one) for (c, part), one in terms]
                 )
-            case Dot():
+            case tree.Dot():
                 return node.over.sums(node.shares * x[0])
-            case LogSumExp() | Highest() | Threshold():
+            case tree.LogSumExp() | tree.Highest() | Threshold():
                 if not np.ndim(x[0]):
                     return x[0]
                 tops = node.over.highest(x[0])
@@ -298,9 +288,9 @@ def shift(program: Program) -> float | None:
             case CumulativeLogSumExp():
                 alike = not np.ndim(x[0]) or _same(x[0], node.axis.spread(node.axis.highest(x[0])))
                 return x[0] if alike else None
-            case Elementwise():
+            case tree.Elementwise():
                 return 0.0 if _same(np.asarray(x[0]), 0.0) else None
-            case PairSums():
+            case tree.PairSums():
                 both = np.append(*x)
                 return 0.0 if _same(both, both[0]) else None
             case _:

@@ -1,6 +1,6 @@
 r"""Functions with which a risk is written, and the rules that make the stable form of a printed formula.
 
-The rules keep exponentials apart, :class:`Elementwise` of ``exp``: a pair sum of the exponential factorises,
+The rules keep exponentials apart, ``Elementwise`` of ``exp``: a pair sum of the exponential factorises,
 :math:`\sum_i a_i e^{f_k-f_i} = e^{f_k + \log\sum_i a_i e^{-f_i}}`, a power of eᵃ is :math:`e^{pa}`, the logarithm of a
 mean of eᵃ a log-mean-exp, and :math:`\log(1+e^a)` a softplus. So what is concave of a number may be convex of eᵃ.
 """
@@ -14,22 +14,8 @@ import numpy as np
 
 from convexrank.data import check_real, check_share, check_spectrum, shown
 from convexrank.data.recorded import Recorded, plain, recorded
+from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
-from convexrank.modelling.expressions import (
-    Affine,
-    Dot,
-    Elementwise,
-    Highest,
-    LogSumExp,
-    Maximum,
-    Node,
-    PairMeans,
-    PairSums,
-    Scores,
-    affine,
-    is_affine,
-    rows_of,
-)
 from convexrank.modelling.functions import Function
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold
@@ -37,42 +23,42 @@ from convexrank.modelling.levels.thresholds import Threshold
 Array = np.ndarray
 
 
-def apply(function: Function, x: Node) -> Node:
+def apply(function: Function, x: tree.Node) -> tree.Node:
     """Return a function of each entry."""
-    return Elementwise(function, _expression(x))
+    return tree.Elementwise(function, _expression(x))
 
 
-def exp(x: Node) -> Node:
+def exp(x: tree.Node) -> tree.Node:
     """Return eˣ, entry by entry."""
     return apply(functions.exp, x)
 
 
-def softplus(x: Node) -> Node:
+def softplus(x: tree.Node) -> tree.Node:
     """Return log(1 + eˣ), entry by entry."""
     return apply(functions.softplus, x)
 
 
-def hinge(x: Node) -> Node:
+def hinge(x: tree.Node) -> tree.Node:
     r"""Return :math:`(1 + x)_+`, entry by entry; of a margin z take hinge(-z)."""
     return apply(functions.hinge, x)
 
 
-def squared_hinge(x: Node) -> Node:
+def squared_hinge(x: tree.Node) -> tree.Node:
     r"""Return :math:`(1 + x)_+^2`, entry by entry."""
     return apply(functions.squared_hinge, x)
 
 
-def huber(x: Node, width: float = 1.0) -> Node:
+def huber(x: tree.Node, width: float = 1.0) -> tree.Node:
     """Return Huber's function of an affine expression: half the square up to a width, a line beyond."""
     return apply(functions.huber(_positive(width, "width")), x)
 
 
-def square(x: Node) -> Node:
+def square(x: tree.Node) -> tree.Node:
     """Return the square, entry by entry, of an affine expression or of what is at least 0 by its form."""
     return power(x, 2.0) if is_nonnegative(_expression(x)) else apply(functions.square, x)
 
 
-def power(x: Node, p: float) -> Node:
+def power(x: tree.Node, p: float) -> tree.Node:
     """Return xᵖ for p ≥ 1 and x ≥ 0 by its form; of an exponential (eᵃ)ᵖ = e^(pa) for every p > 0."""
     p, a = _positive(p, "p"), exponent(_expression(x))
     if a is not None:
@@ -92,12 +78,12 @@ def power(x: Node, p: float) -> Node:
     return apply(functions.power_of_positive(p), x)
 
 
-def log(x: Node) -> Node:
+def log(x: tree.Node) -> tree.Node:
     """Return the logarithm of an exponential, or of a sum of exponentials; of anything else it is not convex."""
     a = exponent(_expression(x))
     if a is not None:
         return a
-    if isinstance(x, Dot) and (x.weights > 0.0).all() and (inner := exponent(x.x)) is not None:
+    if isinstance(x, tree.Dot) and (x.weights > 0.0).all() and (inner := exponent(x.x)) is not None:
         return _log_sum_exp(inner, x.weights, x.mean)
     factor, part = _multiple(x)
     if part is not x and np.min(factor) > 0.0:
@@ -105,7 +91,7 @@ def log(x: Node) -> Node:
     raise TypeError(f"log({x}) is not convex: a logarithm is convex of exponentials and of their sums only.")
 
 
-def log_one_plus(x: Node) -> Node:
+def log_one_plus(x: tree.Node) -> tree.Node:
     """Return log(1 + eᵃ) for x = eᵃ; of anything else it is concave."""
     a = exponent(_expression(x))
     if a is None:
@@ -113,14 +99,14 @@ def log_one_plus(x: Node) -> Node:
     return softplus(a)
 
 
-def total(x: Node, weights: Any = None) -> Node:
+def total(x: tree.Node, weights: Any = None) -> tree.Node:
     """Return Σ c x over the rows of each query; by default c are the weights of the rows."""
-    return Dot(x, _weights(x, weights))
+    return tree.Dot(x, _weights(x, weights))
 
 
-def mean(x: Node, weights: Any = None) -> Node:
+def mean(x: tree.Node, weights: Any = None) -> tree.Node:
     """Return the weighted mean over the rows of each query."""
-    found = Dot(x, _weights(x, weights), True)
+    found = tree.Dot(x, _weights(x, weights), True)
     if (found.over.sums(found.weights) == 0.0).any():
         raise ValueError(
             f"weights of {x} add up to 0 in a query, so that there is no mean; give others, or a total."
@@ -128,17 +114,17 @@ def mean(x: Node, weights: Any = None) -> Node:
     return found
 
 
-def log_sum_exp(x: Node, weights: Any = None) -> Node:
+def log_sum_exp(x: tree.Node, weights: Any = None) -> tree.Node:
     """Return log Σ c eˣ over the rows of each query."""
     return _log_sum_exp(x, _weights(x, weights, positive=True), False)
 
 
-def log_mean_exp(x: Node, weights: Any = None) -> Node:
+def log_mean_exp(x: tree.Node, weights: Any = None) -> tree.Node:
     """Return log Σ c eˣ / Σ c over the rows of each query."""
     return _log_sum_exp(x, _weights(x, weights, positive=True), True)
 
 
-def threshold(x: Node, loss: Any, target: float, scale: float = 1.0, weights: Any = None) -> Node:
+def threshold(x: tree.Node, loss: Any, target: float, scale: float = 1.0, weights: Any = None) -> tree.Node:
     r"""Return the least t of each query for which the mean of ℓ(b(t − x)) is at most a target: a smooth quantile.
 
     With a loss of at least 1 at margins up to 0, at most the share ``target`` of the rows has x at or above t.
@@ -167,7 +153,7 @@ def threshold(x: Node, loss: Any, target: float, scale: float = 1.0, weights: An
     return Threshold(x, _weights(x, weights, positive=True), phi, b, tau)
 
 
-def cumulative_log_sum_exp(x: Node, grades: Any, weights: Any = None) -> Node:
+def cumulative_log_sum_exp(x: tree.Node, grades: Any, weights: Any = None) -> tree.Node:
     """Return for each row log Σ c eˣ over the rows of its query whose grade is at most its own.
 
     Parameters
@@ -188,31 +174,33 @@ def cumulative_log_sum_exp(x: Node, grades: Any, weights: Any = None) -> Node:
     return CumulativeLogSumExp(x, c, found)
 
 
-def _log_sum_exp(x: Node, weights: Array, mean: bool) -> Node:
+def _log_sum_exp(x: tree.Node, weights: Array, mean: bool) -> tree.Node:
     """A log-sum-exp without what all rows of a query share: log Σ c e^(x + t) = t + log Σ c eˣ."""
-    whole = x if isinstance(x, Affine) else affine(x)
+    whole = x if isinstance(x, tree.Affine) else tree.affine(x)
     levels = [whole.is_level(part) and not np.ndim(c) for c, part in whole.exact_terms]
     if not any(levels) or all(levels):
-        return LogSumExp(x, weights, mean)
+        return tree.LogSumExp(x, weights, mean)
     shared, rest = (
         tuple(term for term, is_level in zip(whole.exact_terms, levels, strict=True) if is_level is wanted)
         for wanted in (True, False)
     )
-    return Affine(None, shared) + LogSumExp(Affine(whole.axis, rest, whole.exact_constant), weights, mean)
+    return tree.Affine(None, shared) + tree.LogSumExp(
+        tree.Affine(whole.axis, rest, whole.exact_constant), weights, mean
+    )
 
 
-def maximum(x: Node) -> Node:
+def maximum(x: tree.Node) -> tree.Node:
     """Return the largest entry of each query."""
     axis = _expression(x).axis
     ones = np.ones(0 if axis is None else len(axis.rows))
-    found = Maximum(x, ones, np.ones(x.leaf.axis.count))
+    found = tree.Maximum(x, ones, np.ones(x.leaf.axis.count))
     _ = found.over  # refused here where there are no rows
     return found
 
 
 def mean_of_highest(
-    x: Node, count: float | None = None, *, share: float | None = None, weights: Any = None
-) -> Node:
+    x: tree.Node, count: float | None = None, *, share: float | None = None, weights: Any = None
+) -> tree.Node:
     """Return the mean of the highest entries of each query: so many of them, or a share of all.
 
     Rows count by weight, by default their own: a row of weight 2 is like two rows, and the last row that counts may
@@ -232,10 +220,10 @@ def mean_of_highest(
     asked = np.full(axis.count, float(count)) if count is not None else share * axis.sums(recorded(a))
     if (a >= axis.spread(plain(asked))).all():  # within every row that may be the highest
         return maximum(x)
-    return Highest(x, a, asked)
+    return tree.Highest(x, a, asked)
 
 
-def spectral_sum(x: Node, spectrum: Any, weights: Any = None) -> Node:
+def spectral_sum(x: tree.Node, spectrum: Any, weights: Any = None) -> tree.Node:
     r"""Return :math:`\sum_k \sigma_k x_{[k]}` over the sorted entries, :math:`x_{[1]} \le x_{[2]} \le \dots`.
 
     The sum is that of each query. It is convex, as σ does not decrease. It is a weighted sum of means of the highest
@@ -262,7 +250,7 @@ def spectral_sum(x: Node, spectrum: Any, weights: Any = None) -> Node:
     return sum(means[1:], means[0])
 
 
-def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
+def pair_sums(loss: Any, upper: tree.Node, lower: tree.Node, grades: Any = None) -> tree.Node:
     r"""Return :math:`\sum_i a_i \ell(x_i - x_k)` for each lower row k, over the upper rows i of its query.
 
     Parameters
@@ -275,7 +263,7 @@ def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
         Grades of the rows, where upper and lower are the same group: pairs with a higher upper grade count.
     """
     phi = _function_of(loss, "pair_sums")
-    if not all(is_affine(_expression(x)) and x.axis is not None for x in (upper, lower)):
+    if not all(tree.is_affine(_expression(x)) and x.axis is not None for x in (upper, lower)):
         raise TypeError(
             f"pair_sums takes affine expressions of the scores with one entry per row, and got {upper} and {lower}."
         )
@@ -287,10 +275,10 @@ def pair_sums(loss: Any, upper: Node, lower: Node, grades: Any = None) -> Node:
             raise ValueError(
                 "grades are those of one group of rows, which are both the upper and the lower ones."
             )
-    return PairSums(phi, upper, lower, grades)
+    return tree.PairSums(phi, upper, lower, grades)
 
 
-def pair_means(loss: Any, upper: Node, lower: Node, lowest: Any) -> Node:
+def pair_means(loss: Any, upper: tree.Node, lower: tree.Node, lowest: Any) -> tree.Node:
     r"""Return for each lower row k the mean of :math:`\ell(x_i - x_k)` over the lowest upper rows i of its query.
 
     Parameters
@@ -306,7 +294,7 @@ def pair_means(loss: Any, upper: Node, lower: Node, lowest: Any) -> Node:
     if not 0.0 < share <= 1.0:
         raise ValueError(f"lowest is {share}, expected a number above 0 and at most 1.")
     sums = pair_sums(phi, upper, lower)
-    axis, low = rows_of(upper), rows_of(lower)
+    axis, low = tree.rows_of(upper), tree.rows_of(lower)
     whole = axis.sums(recorded(axis.weights))
     if share == 1.0:
         return sums * (1.0 / whole)[low.query]
@@ -314,11 +302,11 @@ def pair_means(loss: Any, upper: Node, lower: Node, lowest: Any) -> Node:
         raise ValueError(
             f"pair_means takes a loss that does not increase, whose worst upper rows are the lowest; got {phi.name}."
         )
-    highest = Highest(-1.0 * upper, axis.stored_weights, lowest * whole)
-    return PairMeans(phi, upper, lower, lowest=highest)
+    highest = tree.Highest(-1.0 * upper, axis.stored_weights, lowest * whole)
+    return tree.PairMeans(phi, upper, lower, lowest=highest)
 
 
-def total_loss(loss: Any, margins: Node, weights: Any = None) -> Node:
+def total_loss(loss: Any, margins: tree.Node, weights: Any = None) -> tree.Node:
     """Return Σ c ℓ(x) of a loss over the rows of each query; that of the exponential is one of a log-sum-exp."""
     phi = _function_of(loss, "total_loss")
     if phi is functions.exp:
@@ -338,40 +326,43 @@ def _function_of(loss: Any, what: str) -> Function:
     return functions.of_loss(loss)
 
 
-def _multiple(x: Node) -> tuple[Any, Node]:
+def _multiple(x: tree.Node) -> tuple[Any, tree.Node]:
     """Factor and node of what is a multiple of one node."""
     single = (
-        isinstance(x, Affine) and len(x.terms) == 1 and not np.any(x.constant) and x.axis is x.args[0].axis
+        isinstance(x, tree.Affine)
+        and len(x.terms) == 1
+        and not np.any(x.constant)
+        and x.axis is x.args[0].axis
     )
-    return x.terms[0] if isinstance(x, Affine) and single else (1.0, x)
+    return x.terms[0] if isinstance(x, tree.Affine) and single else (1.0, x)
 
 
-def exponent(x: Node) -> Node | None:
+def exponent(x: tree.Node) -> tree.Node | None:
     """Return the exponent a of x = eᵃ, and a + log c of x = c eᵃ; None for anything else."""
     factor, part = _multiple(x)
-    if not (isinstance(part, Elementwise) and part.function is functions.exp and np.min(factor) > 0.0):
+    if not (isinstance(part, tree.Elementwise) and part.function is functions.exp and np.min(factor) > 0.0):
         return None
     return part.x if part is x else part.x + np.log(factor)
 
 
-def is_nonnegative(x: Node) -> bool:
+def is_nonnegative(x: tree.Node) -> bool:
     """Return whether an expression is at least 0 by its form."""
     match x:
-        case Elementwise() | PairSums():
+        case tree.Elementwise() | tree.PairSums():
             return x.function.least >= 0.0
-        case Affine():
+        case tree.Affine():
             signs = all(np.min(c) >= 0.0 and is_nonnegative(part) for c, part in x.terms)
             return signs and bool(np.min(x.constant) >= 0.0)
-        case Dot():
+        case tree.Dot():
             return bool(x.weights.min() >= 0.0) and is_nonnegative(x.x)
-        case Highest():
+        case tree.Highest():
             return is_nonnegative(x.x)
         case _:
             return False
 
 
-def _expression(x: Any) -> Node:
-    if isinstance(x, Node):
+def _expression(x: Any) -> tree.Node:
+    if isinstance(x, tree.Node):
         return x
     raise TypeError(f"{x!r} is no expression of the scores; write it with f.positive, f.negative or f.rows.")
 
@@ -382,7 +373,7 @@ def _positive(value: float, name: str) -> float:
     return float(value)
 
 
-def _weights(x: Node, weights: Any, positive: bool = False) -> Array:
+def _weights(x: tree.Node, weights: Any, positive: bool = False) -> Array:
     axis = _expression(x).axis
     if axis is None:
         raise TypeError(f"{x} has one number per query already, and no rows to reduce.")
@@ -395,7 +386,7 @@ def _weights(x: Node, weights: Any, positive: bool = False) -> Array:
     return found
 
 
-def check_convex(root: Node, nodes: Sequence[Node]) -> None:
+def check_convex(root: tree.Node, nodes: Sequence[tree.Node]) -> None:
     """Refuse an expression that the rules do not show to be convex; the message names the place.
 
     Its nodes are given, arguments before the nodes that use them.
@@ -407,22 +398,22 @@ def check_convex(root: Node, nodes: Sequence[Node]) -> None:
     flat: set[int] = set()
     for node in nodes:
         curved = [part for part in node.args if id(part) not in flat]
-        if not curved and isinstance(node, Scores | Affine | Dot):
+        if not curved and isinstance(node, tree.Scores | tree.Affine | tree.Dot):
             flat.add(id(node))
         for part in curved:
             _check_increasing(node, part)
 
 
-def _check_increasing(node: Node, part: Node) -> None:
+def _check_increasing(node: tree.Node, part: tree.Node) -> None:
     """Refuse a node that may fall where a part that is not affine rises."""
     factors: list[Any] = []
-    if isinstance(node, Affine):
+    if isinstance(node, tree.Affine):
         factors = [factor for factor, one in node.terms if one is part]
-    elif isinstance(node, Dot):
+    elif isinstance(node, tree.Dot):
         factors = [node.weights]
     if any(factor < 0.0 if isinstance(factor, float) else factor.min() < 0.0 for factor in factors):
         raise TypeError(f"the risk is not convex: in {node} the convex part {part} has a negative factor.")
-    if isinstance(node, Elementwise) and not node.function.increasing:
+    if isinstance(node, tree.Elementwise) and not node.function.increasing:
         raise TypeError(
             f"the risk is not convex by its form: {node.function.name} is not monotone, and {part} is not affine."
         )

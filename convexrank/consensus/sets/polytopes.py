@@ -12,7 +12,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.consensus.projections.all_nodes import Boxes, Projector, at
 from convexrank.consensus.projections.hull import corners, count_systems, nearest_in_box, nearest_in_hull
-from convexrank.consensus.sets.base import RecommendationSets
+from convexrank.consensus.sets.candidates import RecommendationSets
 from convexrank.data import (
     check_choice,
     check_list,

@@ -12,8 +12,7 @@ import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, time_left
 from convexrank.backend.interruption import as_a_whole
-from convexrank.backend.progress import progress_bar
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import level_of_caller, progress_bar
 from convexrank.core.loop import scale_of
 from convexrank.core.many.solutions import Members, Solutions, found_at, met_at
 from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status

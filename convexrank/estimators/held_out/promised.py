@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import level_of_caller
 from convexrank.data import as_groups, shown
 from convexrank.estimators.held_out.calibrated import HeldOutClassifier
 from convexrank.inference import Lists, Threshold, list_length, threshold

@@ -15,8 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.backend.progress import progress_bar
-from convexrank.backend.warning_level import level_of_caller
+from convexrank.backend.progress import level_of_caller, progress_bar
 from convexrank.data import check_flag, check_integer, shown
 from convexrank.data.files.lines import is_packed, split_quoted, text_lines
 from convexrank.data.messages import Advised, refusal

@@ -10,16 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.modelling.expressions import (
-    Affine,
-    Dot,
-    Elementwise,
-    Highest,
-    LogSumExp,
-    Node,
-    PairSums,
-    Scores,
-)
+from convexrank.modelling import expressions as tree
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold
 from convexrank.modelling.program import Program
@@ -49,12 +40,12 @@ def sizes_of_terms(
     return whole, slopes
 
 
-def _sizes(node: Node, u: Any, value: Array, parts: tuple[Any, ...], x: list[Array]) -> tuple[Any, Any]:
+def _sizes(node: tree.Node, u: Any, value: Array, parts: tuple[Any, ...], x: list[Array]) -> tuple[Any, Any]:
     """The sizes of the numbers that entries are computed from, weighed by u, and the adjoints of the arguments."""
     match node:
-        case Scores():
+        case tree.Scores():
             return 0.0, ()  # the point itself
-        case Affine():
+        case tree.Affine():
             size, found = np.abs(node.constant), []
             for (c, part), one in zip(node.terms, x, strict=True):
                 level = node.is_level(part) and node.axis is not None
@@ -62,12 +53,12 @@ def _sizes(node: Node, u: Any, value: Array, parts: tuple[Any, ...], x: list[Arr
                 pull = np.abs(c) * u
                 found.append(node.axis.sums(pull) if level and node.axis is not None else pull)
             return u * size, found
-        case Dot():
+        case tree.Dot():
             pull = np.abs(node.shares) * node.over.spread(u)
             return pull * x[0], (pull,)
-        case Elementwise():
+        case tree.Elementwise():
             return u * np.abs(value) + np.abs(parts[0]) * (1.0 + x[0]), parts
-        case PairSums():
+        case tree.PairSums():
             return u * np.abs(value) + np.abs(parts[1]) * (1.0 + x[1] + x[0].max()), parts
         case _:
             return u * (1.0 + np.abs(value)), parts
@@ -86,11 +77,15 @@ class Sizes:
         self._curved = [
             (
                 k,
-                *(_below(program, largest, k) if isinstance(node, Elementwise | PairSums) else (0.0, 0.0)),
+                *(
+                    _below(program, largest, k)
+                    if isinstance(node, tree.Elementwise | tree.PairSums)
+                    else (0.0, 0.0)
+                ),
                 use,
             )
             for k, (node, use) in enumerate(zip(program.nodes, uses, strict=True))
-            if not isinstance(node, Scores | Affine | Dot)
+            if not isinstance(node, tree.Scores | tree.Affine | tree.Dot)
         ]
 
     def most(self, largest: float, values: list[Any], multipliers: list[Any], parts: list[Any]) -> float:
@@ -113,7 +108,11 @@ def _uses(program: Program) -> list[float]:
     found = [1.0] * len(program.nodes)
     for k in range(len(program.nodes) - 1, -1, -1):
         node = program.nodes[k]
-        once = found[k] if isinstance(node, Affine | Dot) else float(isinstance(node, Elementwise | PairSums))
+        once = (
+            found[k]
+            if isinstance(node, tree.Affine | tree.Dot)
+            else float(isinstance(node, tree.Elementwise | tree.PairSums))
+        )
         for a in program.args[k]:
             found[a] = max(found[a], 1.0 + once)
     return found
@@ -125,12 +124,12 @@ def _largest_entries(program: Program) -> list[Array]:
     for node, args in zip(program.nodes, program.args, strict=True):
         x = [found[a] for a in args]
         match node:
-            case Scores():
+            case tree.Scores():
                 found.append(np.array([1.0, 0.0]))
-            case Affine():
+            case tree.Affine():
                 parts = [_most(c) * one for (c, _), one in zip(node.terms, x, strict=True)]
                 found.append(sum(parts, np.array([0.0, _most(node.constant)])))
-            case Dot():
+            case tree.Dot():
                 found.append(_most(node.over.sums(np.abs(node.shares))) * x[0])
             case _:
                 found.append(np.zeros(2))
@@ -154,18 +153,18 @@ def _below(program: Program, largest: list[Array], place: int | None) -> tuple[f
     for k in range(last - 1, -1, -1):
         node, pull = program.nodes[k], pulls[k]
         match node:
-            case Affine():
+            case tree.Affine():
                 found = found + pull * _most(node.constant) * one
                 factors = [_most(c) for c, _ in node.terms]
-            case Dot():
+            case tree.Dot():
                 factors = [_most(node.over.sums(np.abs(node.shares)))]
-            case LogSumExp() | Highest() | CumulativeLogSumExp() | Threshold():
+            case tree.LogSumExp() | tree.Highest() | CumulativeLogSumExp() | Threshold():
                 found, factors = found + pull * one, [1.0]
             case _:
                 continue
         for a, factor in zip(program.args[k], factors, strict=True):
             pulls[a] += factor * pull
-            if isinstance(node, Affine | Dot):
+            if isinstance(node, tree.Affine | tree.Dot):
                 found = found + factor * pull * largest[a]
     return float(found[0]), float(found[1])
 

@@ -14,18 +14,9 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.score_model import Curvature, ScoreProducts
+from convexrank.modelling import expressions as tree
 from convexrank.modelling.curvature.columns import Columns
 from convexrank.modelling.curvature.products import State, bend_of, gradient_moved
-from convexrank.modelling.expressions import (
-    Affine,
-    Differences,
-    Dot,
-    Elementwise,
-    LogSumExp,
-    Node,
-    PairSums,
-    is_affine,
-)
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp, pulls
 from convexrank.modelling.levels.thresholds import Threshold, bend_of_threshold
 from convexrank.modelling.program import Program
@@ -66,7 +57,7 @@ def columns_of(program: Program, state: State, pairs: bool = False) -> Columns:
     found, jacobians = fixed.columns.copy(), fixed.jacobians.copy()
     for k, node, args in fixed.moving:
         parts = [jacobians[a] for a in args]
-        if isinstance(node, PairSums):
+        if isinstance(node, tree.PairSums):
             owns = [part[0] for part in parts]
             jacobians[k] = _of_pairs(found, node, memories[k], adjoints[k], owns) if pairs else (0.0, [])
         else:
@@ -75,7 +66,7 @@ def columns_of(program: Program, state: State, pairs: bool = False) -> Columns:
 
 
 def _of_pairs(
-    found: Columns, node: PairSums, memory: Any, u: Array, owns: list[Any]
+    found: Columns, node: tree.PairSums, memory: Any, u: Array, owns: list[Any]
 ) -> tuple[Any, list[Any]]:
     """Add what pairs add to the diagonal, and return how fast the sums move with their own rows."""
     kernel, slope = memory[:2]
@@ -114,10 +105,10 @@ def steepness(program: Program) -> float:
     return _fixed(program).steepness
 
 
-def _steepness(program: Program, node: Node, args: list[int]) -> float:
-    if is_affine(node) or isinstance(node, Affine | Dot):
+def _steepness(program: Program, node: tree.Node, args: list[int]) -> float:
+    if tree.is_affine(node) or isinstance(node, tree.Affine | tree.Dot):
         return 0.0
-    if isinstance(node, LogSumExp) and np.ndim(program.own_factors.get(args[0], np.ones(1))) == 0:
+    if isinstance(node, tree.LogSumExp) and np.ndim(program.own_factors.get(args[0], np.ones(1))) == 0:
         return abs(program.own_factors[args[0]])
     return 0.0 if _is_quadratic(node) else math.inf
 
@@ -131,17 +122,19 @@ class _Fixed:
         inner: set[int] = set()  # what curved nodes are functions of, squares that are added up aside
         for k in range(len(program.nodes) - 1, -1, -1):
             node = program.nodes[k]
-            if k in inner or not (is_affine(node) or isinstance(node, Affine | Dot) or _is_quadratic(node)):
+            if k in inner or not (
+                tree.is_affine(node) or isinstance(node, tree.Affine | tree.Dot) or _is_quadratic(node)
+            ):
                 inner.update(program.args[k])
         self.moving, state = [], None
         for k, node, args in program.of_levels:
-            if isinstance(node, Differences):  # of two rows each: products alone tell their curvature
+            if isinstance(node, tree.Differences):  # of two rows each: products alone tell their curvature
                 self.jacobians[k] = 0.0, []
                 continue
             squares = k not in inner and _is_quadratic(node)
-            if squares or is_affine(node):
+            if squares or tree.is_affine(node):
                 parts = [self.jacobians[a] for a in args]
-                if isinstance(node, Affine):
+                if isinstance(node, tree.Affine):
                     self.jacobians[k] = _jacobian_of_sum(node, parts)
                     continue
                 state = _state_at_zero(program) if state is None else state
@@ -149,7 +142,7 @@ class _Fixed:
                 self.jacobians[k] = _jacobian(
                     node, self.columns, parts[0], values[args[0]], memories[k], adjoints[k]
                 )
-            elif k in inner or not isinstance(node, Affine | Dot):
+            elif k in inner or not isinstance(node, tree.Affine | tree.Dot):
                 self.moving.append((k, node, args))
         self.columns.merge()
         # products that are added would be missing in the diagonal
@@ -164,8 +157,8 @@ def _state_at_zero(program: Program) -> State:
         return values, memories, program.down(memories)
 
 
-def _is_quadratic(node: Node) -> bool:
-    return isinstance(node, Elementwise) and node.function.is_quadratic and is_affine(node.x)
+def _is_quadratic(node: tree.Node) -> bool:
+    return isinstance(node, tree.Elementwise) and node.function.is_quadratic and tree.is_affine(node.x)
 
 
 def _fixed(program: Program) -> _Fixed:
@@ -175,8 +168,8 @@ def _fixed(program: Program) -> _Fixed:
     return found
 
 
-def _jacobian_of(found: Columns, node: Node, parts: list[Any], x: Array, memory: Any, u: Array) -> Any:
-    if isinstance(node, Affine):
+def _jacobian_of(found: Columns, node: tree.Node, parts: list[Any], x: Array, memory: Any, u: Array) -> Any:
+    if isinstance(node, tree.Affine):
         return _jacobian_of_sum(node, parts)
     if isinstance(node, CumulativeLogSumExp):  # of a chain of levels the diagonal alone
         own = parts[0][0]
@@ -185,7 +178,7 @@ def _jacobian_of(found: Columns, node: Node, parts: list[Any], x: Array, memory:
     return _jacobian(node, found, parts[0], x, memory, u)
 
 
-def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[Any, Array]]]:
+def _jacobian_of_sum(node: tree.Affine, parts: list[Any]) -> tuple[Any, list[tuple[Any, Array]]]:
     own: Any = 0.0
     terms: list[tuple[Any, Array]] = []
     for (c, part), (its_own, its_terms) in zip(node.terms, parts, strict=True):
@@ -199,7 +192,7 @@ def _jacobian_of_sum(node: Affine, parts: list[Any]) -> tuple[Any, list[tuple[An
 
 
 def _jacobian(
-    node: Node, found: Columns, part: Any, x: Array, memory: Any, u: Array
+    node: tree.Node, found: Columns, part: Any, x: Array, memory: Any, u: Array
 ) -> tuple[Any, list[tuple[Any, Array]]]:
     (own, terms), axis = part, node.x.axis  # type: ignore[attr-defined]  # of one argument
     if isinstance(node, Threshold):
@@ -209,7 +202,7 @@ def _jacobian(
         d, c, g = bend_of(node, x, memory, u)
     if not isinstance(d, float):
         found.add(axis, d, own, terms)
-    if isinstance(node, Elementwise):
+    if isinstance(node, tree.Elementwise):
         return 0.0 if axis is None else memory * own, [(memory * b, column) for b, column in terms]
     if axis is None:
         raise TypeError(f"{node} has no rows to reduce.")
@@ -224,7 +217,7 @@ def _jacobian(
             column += sums * other  # which is 0 for rows of no query
         return column
 
-    column = summed(node.shares if isinstance(node, Dot) else memory)
+    column = summed(node.shares if isinstance(node, tree.Dot) else memory)
     if isinstance(node, Threshold):  # − dgᵀ − gdᵀ + (Σd) ggᵀ as a product of two columns
         other = summed(own_bend - node.over.spread(0.5 * whole) * memory)
         found.products.append((other, column, -2.0 * u))

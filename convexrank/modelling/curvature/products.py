@@ -8,16 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.deadline import check_time
-from convexrank.modelling.expressions import (
-    Affine,
-    Dot,
-    Elementwise,
-    Highest,
-    LogSumExp,
-    Node,
-    PairSums,
-    Scores,
-)
+from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.levels import cumulative
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
@@ -29,17 +20,17 @@ Array = np.ndarray
 State = tuple[list[Any], list[Any], list[Any]]
 
 
-def bend_of(node: Node, x: Array, memory: Any, u: Array) -> tuple[Any, Array | None, Any]:
+def bend_of(node: tree.Node, x: Array, memory: Any, u: Array) -> tuple[Any, Array | None, Any]:
     """Return the Hessian of an atom weighed by u, as diag(d) − c ggᵀ: d, c and g."""
     match node:
-        case Elementwise():
+        case tree.Elementwise():
             bend = node.function.bend
             if bend is None:
                 raise TypeError(f"{node.function.name} has no second derivatives.")
             return u * bend(x), None, None
-        case LogSumExp():
+        case tree.LogSumExp():
             return memory * (u if len(u) == 1 else node.over.spread(u)), u, memory
-        case Highest():
+        case tree.Highest():
             part, rate = partial_shares(node, memory), u / node.width
             return part * node.over.spread(rate), rate / _or_one(node.over.sums(part)), part
         case _:
@@ -60,7 +51,11 @@ def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]
 
 def has_pair_hessian(program: Program) -> bool:
     """Return whether nothing bends but sums over pairs of rows, and nothing curved depends on these."""
-    curved = [k for k, node in enumerate(program.nodes) if not isinstance(node, Scores | Affine | Dot)]
+    curved = [
+        k
+        for k, node in enumerate(program.nodes)
+        if not isinstance(node, tree.Scores | tree.Affine | tree.Dot)
+    ]
     return all(
         k in program.constant_adjoints and all(a in program.own_factors for a in program.args[k])
         for k in curved
@@ -97,7 +92,7 @@ def _multiple(factor: Any, rows: Array) -> Array:
     return rows if isinstance(factor, float) and factor == 1.0 else np.reshape(factor, (-1, 1)) * rows
 
 
-def _crossed(node: PairSums, kernel: Any, u: Array, lower: Array, weights: Array, upper: Array) -> Array:
+def _crossed(node: tree.PairSums, kernel: Any, u: Array, lower: Array, weights: Array, upper: Array) -> Array:
     """The sum over pairs of the rows of both partners, weighed by second derivatives."""
     if node.upper is node.lower and hasattr(kernel, "crossed"):  # graded rows
         return kernel.crossed(u, lower, weights, upper)
@@ -120,7 +115,7 @@ def gradient_moved(
     check_time()  # of many pairs one of these takes longer than a step should
     (values, memories, adjoints), moved = state, []
     for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
-        if isinstance(node, Scores):
+        if isinstance(node, tree.Scores):
             moved.append(node.entries(v))
         else:
             moved.append(_push(node, memories[k], [moved[a] for a in args]))
@@ -149,19 +144,19 @@ def gradient_moved(
     )
 
 
-def _push(node: Node, memory: Any, dx: list[Any]) -> Any:
+def _push(node: tree.Node, memory: Any, dx: list[Any]) -> Any:
     """The Jacobian of an atom times dx."""
     match node:
-        case Affine():
+        case tree.Affine():
             return sum(
                 c * (node.axis.spread(one) if node.is_level(part) and node.axis is not None else one)
                 for (c, part), one in zip(node.terms, dx, strict=True)
             )
-        case Dot():
+        case tree.Dot():
             return node.over.sums(node.shares * dx[0])
-        case Elementwise():
+        case tree.Elementwise():
             return memory * dx[0]
-        case PairSums():
+        case tree.PairSums():
             kernel, slope, *_ = memory
             (moved,) = kernel.sums(node.weights * dx[0], (1,), to_lower=True)
             return dx[1] * slope - moved
@@ -169,7 +164,7 @@ def _push(node: Node, memory: Any, dx: list[Any]) -> Any:
             return cumulative.moved(node, memory, np.broadcast_to(dx[0], node.level.shape))
         case Threshold():
             return node.over.sums(memory[0] * dx[0])
-        case LogSumExp() | Highest():
+        case tree.LogSumExp() | tree.Highest():
             return node.over.sums(memory * dx[0])
         case _:
             raise TypeError(f"{node} has no derivative everywhere.")
@@ -178,9 +173,9 @@ def _push(node: Node, memory: Any, dx: list[Any]) -> Any:
 def _curve(program: Program, k: int, memory: Any, u: Array, x: list[Array], dx: list[Any]) -> tuple[Any, ...]:
     """The Hessian of an atom, weighed by its adjoint, times dx."""
     node = program.nodes[k]
-    if isinstance(node, Affine | Dot):
+    if isinstance(node, tree.Affine | tree.Dot):
         return (0.0,) * len(dx)
-    if isinstance(node, PairSums):
+    if isinstance(node, tree.PairSums):
         a, (upper, lower), kernel = node.weights, dx, memory[0]
         of_lower = [kernel.sums(w, (2,), to_lower=True)[0] for w in (a, a * upper)]
         of_upper = [kernel.sums(w, (2,), to_lower=False)[0] for w in (u, u * lower)]

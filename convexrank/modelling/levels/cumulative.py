@@ -16,7 +16,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data.recorded import plain
-from convexrank.modelling.expressions import Axis, Node, rows_of, runs_of
+from convexrank.modelling.expressions import Axis, OfOne, rows_of, runs_of
 
 Array = np.ndarray
 
@@ -25,17 +25,11 @@ _LONG = 1 << 14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CumulativeLogSumExp(Node):
+class CumulativeLogSumExp(OfOne):
     """For each row the logarithm of Σ c eˣ over the rows of its query whose grade is at most its own."""
 
-    x: Node
     exact_weights: Array
     grades: Array
-
-    @property
-    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """Expression that is added up."""
-        return (self.x,)
 
     @property
     def axis(self) -> Axis:  # type: ignore[override]

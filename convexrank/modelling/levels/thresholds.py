@@ -17,7 +17,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data.recorded import plain
-from convexrank.modelling.expressions import Axis, Node, rows_of
+from convexrank.modelling.expressions import Axis, OfOne, rows_of
 from convexrank.modelling.functions import Function
 
 Array = np.ndarray
@@ -30,21 +30,15 @@ _ABOVE = 1.0 + 1e-14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Threshold(Node):
+class Threshold(OfOne):
     """For each query the least t at which the weighted mean of ψ(b(x − t)) is at most τ."""
 
-    x: Node
     exact_weights: Array
     function: Function
     scale: float
     target: float
     axis: ClassVar[Axis | None] = None
     mean: ClassVar[bool] = True
-
-    @property
-    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """Expression that is compared with t."""
-        return (self.x,)
 
     @cached_property
     def over(self) -> Axis:

@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.consensus.sets.base import RecommendationSets
-from convexrank.consensus.sets.candidates import CandidateSets
+from convexrank.consensus.sets.candidates import CandidateSets, RecommendationSets
 from convexrank.consensus.sets.partial_orders import PartialOrders
 from convexrank.consensus.sets.polytopes import Polytopes
 from convexrank.consensus.with_teleport import Absorbed, absorb, as_sets

@@ -8,19 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.modelling import expressions as tree
 from convexrank.modelling.balls import Balls, as_objects, in_balls
 from convexrank.modelling.conjugate import conjugate, feasible, multipliers, resting, sizes
 from convexrank.modelling.cvxpy_reading import Cvxpy
-from convexrank.modelling.expressions import (
-    Affine,
-    Axis,
-    Dot,
-    Highest,
-    LogSumExp,
-    PairMeans,
-    PairSums,
-    Scores,
-)
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold
@@ -87,11 +78,13 @@ class DeclaredConjugate:
         }
         for k in range(len(program.nodes) - 1, -1, -1):
             node, here = program.nodes[k], maps[k]
-            if isinstance(node, Scores) or here is None:
+            if isinstance(node, tree.Scores) or here is None:
                 continue
-            if isinstance(node, LogSumExp | Highest):  # shares of each query add up to its own multiplier
+            if isinstance(
+                node, tree.LogSumExp | tree.Highest
+            ):  # shares of each query add up to its own multiplier
                 sums.append(_spread(node.over).T @ own[k] - here[0])
-            if isinstance(node, PairMeans):  # weights of pairs, those of each lower row
+            if isinstance(node, tree.PairMeans):  # weights of pairs, those of each lower row
                 pairs = node.pair_count
                 sums.append(_scatter(node.pairs[1], len(node.axis.rows)) @ own[k][pairs:] - here[0])
             if isinstance(node, Threshold):
@@ -184,7 +177,7 @@ def _scatter(places: Array, length: int) -> Any:
     return sparse.csr_array((np.ones(n), (places, np.arange(n))), shape=(length, n))
 
 
-def _spread(axis: Axis) -> Any:
+def _spread(axis: tree.Axis) -> Any:
     """The matrix that turns one number per query into one per row."""
     return _scatter(axis.query, axis.count).T.tocsr()
 
@@ -197,7 +190,7 @@ def _balances(node: CumulativeLogSumExp) -> Any:
 
 def _pulls(node: Any, here: _Map, own: Any) -> list[_Map]:
     """The multipliers of the arguments of a node."""
-    if isinstance(node, PairSums):
+    if isinstance(node, tree.PairSums):
         up, low = node.pairs
         own = own[: len(up)]
         nothing = np.zeros(len(node.upper_axis.rows)), np.zeros(len(node.axis.rows))
@@ -209,10 +202,10 @@ def _pulls(node: Any, here: _Map, own: Any) -> list[_Map]:
         own = own[: len(node.level)]
     if own is not None:
         return [(own, np.zeros(own.shape[0]))]
-    if isinstance(node, Dot):
+    if isinstance(node, tree.Dot):
         linear = sparse.diags_array(node.shares) @ _spread(node.over)
         return [(linear @ here[0], linear @ here[1])]
-    if not isinstance(node, Affine):
+    if not isinstance(node, tree.Affine):
         raise TypeError(f"{type(node).__name__} has no conjugate.")
     found = []
     for c, part in node.terms:

@@ -14,8 +14,23 @@ from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups
 from convexrank.problems._formulation import Formulation
 from convexrank.problems.bipartite._base import random_features
-from convexrank.problems.pairs._ball import ball_of
 from convexrank.regularizers import L1Ball, L2Ball
+
+
+def ball_of(l1_ball: float | None, l2_ball: float | None) -> L1Ball | L2Ball | None:
+    """Return the ball of one of two radii; None without any.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When both are given, or a radius is no positive number.
+    """
+    if l1_ball is not None and l2_ball is not None:
+        raise ValueError("l1_ball and l2_ball are both given; give at most one constraint.")
+    if l1_ball is not None:
+        return L1Ball(check_positive(l1_ball, "l1_ball"))
+    return None if l2_ball is None else L2Ball(check_positive(l2_ball, "l2_ball"))
+
 
 Array = np.ndarray
 

@@ -21,7 +21,7 @@ from convexrank.modelling import apply, total
 from convexrank.modelling.expressions import Axis, Node, Scores
 from convexrank.problems._declared import Declared
 from convexrank.problems.bipartite._base import random_features
-from convexrank.problems.pairs._ball import ball_of
+from convexrank.problems.pairs.convex_risk import ball_of
 from convexrank.problems.single_index._kernel_features import FeatureSpace
 from convexrank.regularizers import L1Ball, L2Ball
 

@@ -27,7 +27,7 @@ from convexrank.links.marginal_cost import MarginalRisk
 from convexrank.links.uniform_convexity import power_marginal
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.bipartite._base import random_features
-from convexrank.problems.single_index._centred_norm import centred_square_norm
+from convexrank.problems.single_index._kernel_features import centred_square_norm
 from convexrank.problems.single_index._published_field import PublishedField, RankedTargets
 from convexrank.problems.single_index._reference import (
     class_model,
