@@ -114,7 +114,7 @@ def test_the_problem_in_units_is_the_same_problem():
     assert units_of_columns(cr.problems.PNormPush(*wide(1.0), p=2, **ELASTIC)) is None
 
 
-def kinks_by_cvxpy(name, X, y, free):
+def kinks_by_cvxpy(name, X, y, free, l1=1e-2):
     v, held = cp.Variable(X.shape[1]), np.ones(X.shape[1])
     held[free] = 0.0
     queries = np.arange(len(y)) // 8 if name == "RankSVM" else np.zeros(len(y))
@@ -128,7 +128,7 @@ def kinks_by_cvxpy(name, X, y, free):
             )
         else:
             risk = cp.sum(cp.pos(1 - rows[upper] + cp.max(rows[lower]))) / len(upper)
-    penalty = 1e-2 * held @ cp.abs(v) + 5e-3 * cp.sum_squares(cp.multiply(held, v))
+    penalty = l1 * held @ cp.abs(v) + 5e-3 * cp.sum_squares(cp.multiply(held, v))
     return float(cp.Problem(cp.Minimize(risk + penalty)).solve("CLARABEL"))
 
 
@@ -145,6 +145,25 @@ def test_kinks_of_elastic_nets_with_some_large_columns(name, scale):
     # weights of large columns cost nothing to speak of: a model without their penalty, in columns of one size
     X[:, [0, 10, 20]] /= scale
     assert found.value == pytest.approx(kinks_by_cvxpy(name, X, y, [0, 10, 20]), rel=tolerance("conic"))
+
+
+@pytest.mark.parametrize("scale", [1e8, 1e12])
+@pytest.mark.parametrize("name", ["RmaxPush", "RankSVM"])
+def test_kinks_with_l2_beside_some_large_columns(name, scale):
+    """The bundle method takes its steps in units of the columns, and is the default there."""
+    X, y = wide(scale, 16, 24)
+    X[:, [10, 20]] *= scale
+    data = (X, y, np.arange(len(y)) // 8) if name == "RankSVM" else (X, y)
+    problem = getattr(cr.problems, name)(*data, l2=1e-2)
+    assert problem.default_solver == "bundle"
+    assert (
+        getattr(cr.problems, name)(wide(1.0, 16, 24)[0], *data[1:], l2=1e-2).default_solver == "continuation"
+    )
+    found = problem.solve(max_iter=100)
+    assert found.converged
+    X[:, [0, 10, 20]] /= scale
+    expected = kinks_by_cvxpy(name, X, y, [0, 10, 20], l1=0.0)
+    assert abs(found.value - expected) <= found.gap + tolerance("conic")
 
 
 def test_a_penalty_over_a_ball_is_bounded_by_l2_where_it_counts_and_by_the_ball_elsewhere():

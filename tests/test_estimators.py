@@ -398,6 +398,8 @@ def test_not_converged_is_said():
         ({"p": 0}, ValueError, "p is 0"),
         ({"p": math.nan}, ValueError, "p is nan"),
         ({"p": "4"}, TypeError, "p is '4'"),
+        ({"p": None}, TypeError, "p is None"),
+        ({"l1": None}, TypeError, "l1 is None"),
         ({"p": 0.5, "loss": "hinge"}, ValueError, "convex"),
         ({"l2": -1}, ValueError, "l2 is -1"),
         ({"l1": math.inf}, ValueError, "l1 is inf"),

@@ -170,7 +170,7 @@ def test_a_limit_holds_for_the_first_evaluation_the_certificate_and_remarks(give
 @pytest.mark.parametrize(("limit", "moment"), [(0.1, 0.15), (100.0, 5.0), (np.inf, 0.15)])
 def test_what_comes_after_a_limit_takes_a_moment(limit, moment):
     assert moment_after(Options(1e-8, None, limit, None, False)) == pytest.approx(moment)
-    assert {cr.Status.TIME_LIMIT, cr.Status.INTERRUPTED} == STOPPED
+    assert {cr.Status.TIME_LIMIT, cr.Status.INTERRUPTED} == set(STOPPED)
 
 
 def test_evidence_that_was_found_in_time_counts(monkeypatch):
@@ -267,6 +267,39 @@ def test_a_state_that_is_not_finite_is_still_no_point():
     solution = solved(PROBLEMS["push"](), Broken(None))
     assert solution.status is cr.Status.FAILED
     assert np.isnan(solution.x).all()
+
+
+class Passing(Stopped):
+    """A method that meets the minimiser, does not know that, and ends somewhere else."""
+
+    def __init__(self, x, stalls):
+        self.x, self.stalls = x, stalls
+
+    def init(self, problem, x0):
+        return State(self.x, problem.objective(self.x), np.inf)
+
+    def step(self, problem, state):
+        x = state.x + 1.0
+        return State(x, problem.objective(x), np.inf, stalled=self.stalls)
+
+
+@pytest.mark.parametrize("end", ["FAILED", "MAX_ITER", "TIME_LIMIT", "INTERRUPTED"])
+@pytest.mark.parametrize("away", [0.0, 1e-2])
+def test_a_point_that_meets_the_tolerance_is_an_answer_however_the_run_ends(end, away):
+    """Only a caller who interrupts is told of that."""
+    problem = PROBLEMS["push"]()
+    best = problem.solve(tol=1e-10).x
+    method = Passing(best + away, end == "FAILED")
+    options = {
+        "MAX_ITER": {"max_iter": 1},
+        "TIME_LIMIT": {"max_iter": 5, "time_limit": 1e-9},
+        "INTERRUPTED": {"callback": lambda state: state.iteration == 1},
+    }.get(end, {})
+    solution = solved(problem, method, tol=1e-8, **options)
+    assert solution.x.tolist() == (best + away).tolist()
+    met = solution.gap <= 1e-8 * max(1.0, abs(solution.value))
+    assert met == (away == 0.0)
+    assert solution.status.name == ("CONVERGED" if met and end != "INTERRUPTED" else end)
 
 
 # --- inside JAX -----------------------------------------------------------------------------------------------------

@@ -332,3 +332,17 @@ def test_penalty_cvxpy_form_is_the_value():
             assert close(float(getattr(term, "value", term)), penalty.value(w), "summation")
             assert all(constraint.violation() <= tolerance("summation") for constraint in constraints)
             assert len(constraints) == (penalty.ball is not None)
+
+
+@pytest.mark.parametrize("size", [1e100, 1e155, 1e200])
+@pytest.mark.parametrize("large", ["point", "slope", "both"])
+def test_a_gap_that_overflows_is_infinite_and_no_warning(size, large):
+    w, v = np.ones(2), np.ones(2)
+    w, v = (w * size if large != "slope" else w), (-v * size if large != "point" else v)
+    for penalty in (Penalty(l2=0.5), Penalty(l2=0.5, l1=0.1)):
+        rest = 0.5 * w - v
+        found = penalty.gap(w, v)
+        if size == 1e100:  # to this size nothing else counts
+            assert found == pytest.approx(float(rest @ rest), rel=tolerance("summation"))
+        else:
+            assert found == np.inf

@@ -24,6 +24,7 @@ def chosen(rows, columns, sample_rows=0):
         pairwise_curvature=False,
         sample_rows=sample_rows,
         states_curvature=False,
+        columns_differ=False,
     )
 
 

@@ -24,12 +24,14 @@ P = TypeVar("P", bound=Solvable, contravariant=True)
 
 # Ends that may have their reason in the data: the problem is asked before they are reported.
 _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
-# Ends that the caller brought about: the point so far counts, and what is evaluated and proved about it in a moment,
+#: Ends that the caller brought about: the point so far counts, and what is evaluated and proved about it in a moment,
 # which is this part of time_limit and no less than so many seconds.
-STOPPED = frozenset({Status.INTERRUPTED, Status.TIME_LIMIT})
+STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 _PART, _MOMENT = 0.05, 0.15
+# Ends at which the best point may meet the tolerance all the same: another point was looked at last.
+_SHORT = (Status.FAILED, Status.MAX_ITER, Status.TIME_LIMIT)
 # Ends at a state that may have part of its work before it.
-_UNFINISHED = STOPPED | {Status.MAX_ITER}
+_UNFINISHED = (*STOPPED, Status.MAX_ITER)
 _UNDECIDED = "whether a minimiser exists was not decided in the time that was left; raise time_limit"
 _NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
@@ -300,6 +302,16 @@ class Monitor:
             message = message if status.lacks_minimum else f"{message} ({certificate})"
         return self._solution(best, certificate, status, message, iterations)
 
+    def proved(self, status: Status) -> Status:
+        """Return CONVERGED where the certificate of the best point meets the tolerance, whatever ended the run."""
+        if self.best is None or not self.problem.has_objective:
+            return status
+        if self.certificate is None:
+            with ending_after(moment_after(self.options) if status in STOPPED else math.inf):
+                self.certificate = self._certificate_of(self.best)
+        enough = self.options.tol * scale_of(self.best.value)
+        return Status.CONVERGED if self.certificate.gap <= enough else status
+
     def _completed(self, best: State | None) -> State | None:
         """The last state for the whole problem, where it is better than the best one."""
         if self.last is None or self.last.complete is None:
@@ -405,6 +417,8 @@ def iterate(
 def _finished(monitor: Monitor, status: Status, detail: str) -> Solution:
     """Build the solution; that of an interrupted solve, where Ctrl-C was pressed since the last look."""
     try:
+        if status in _SHORT:
+            status = monitor.proved(status)
         solution = monitor.finish(status, detail)
         if NOW.get().due:
             check_interruption()

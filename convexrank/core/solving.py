@@ -300,7 +300,7 @@ def _about_order(problem: Ordered, solution: Solution, top: int) -> str:
     return f"{solution.message}; {tied}"
 
 
-def _remark_in_time(problem: Solvable, solution: Solution, options: Options) -> str:
+def _remark(problem: Solvable, solution: Solution, options: Options) -> str:
     """Return the problem's remark on the point of a solve that was stopped, if it is evaluated in a moment."""
     with suppress(OutOfTimeError), ending_after(0.5 * moment_after(options)):
         return problem.remark(solution.x)
@@ -372,8 +372,7 @@ def solve(
     if options.top:
         solution = replace(solution, message=_about_order(cast(Ordered, problem), solution, options.top))
     stopped = solution.status in STOPPED
-    remark = _remark_in_time(problem, solution, options) if stopped else problem.remark(solution.x)
-    if remark:
+    if remark := _remark(problem, solution, options) if stopped else problem.remark(solution.x):
         solution = replace(solution, message=f"{solution.message}; {remark}")
     if LOGGER.isEnabledFor(logging.INFO):
         said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import Field, fields
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,8 @@ def given_to(made: Any, ranker: Any, names: Iterable[str]) -> dict[str, Any]:
     for name in names:
         value, default = getattr(ranker, name), getattr(type(ranker), name)
         if name in takes:
-            given |= {} if value is None else {name: value}
+            left_out = value is None and takes[name].default is not Parameter.empty
+            given |= {} if left_out else {name: value}
         elif not (value is default or (isinstance(value, int | float | str) and value == default)):
             raise ValueError(
                 f"{name} is {shown(value)}, but objective={ranker.objective!r} has no such parameter; leave it out."

@@ -27,7 +27,7 @@ from convexrank.modelling.levels.thresholds import Threshold, values_and_parts
 Array = np.ndarray
 
 # How far below the highest of its entries the logarithm of a mean lies that is taken from what is missing to 1.
-_NEAR = 0.5
+_NEAR = 1e-4
 
 
 class Step:

@@ -68,6 +68,8 @@ _CERTAIN = 1e-9
 
 # A loss e^(-z) is below 1e-5 of its size at 0 beyond this difference of scores.
 _SPREAD = 12.0
+# Columns larger than others by more than this lose all digits of what l2 costs for their weights.
+_FAR_LARGER = 2.0**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +229,8 @@ class LinearScores(Problem):
         if not self._held.built or not hasattr(solver, "step"):
             return solver
         base = self if self._centred is None else self._centred
-        if self.l1 > 0 and self.ball is None and solver.requires <= ColumnsInUnits.OFFERED:
+        penalised = self.l1 > 0 or (self.l2 > 0 and not self.differentiable)
+        if penalised and self.ball is None and solver.requires <= ColumnsInUnits.OFFERED:
             each = None if "Field" in self.capabilities else units_of_columns(base)
             if each is not None:
                 return ChangeOfVariables(
@@ -309,7 +312,16 @@ class LinearScores(Problem):
             pairwise_curvature=self.pairwise_curvature,
             sample_rows=self._sample_rows,
             states_curvature=self._states_curvature,
+            columns_differ=self._columns_differ,
         )
+
+    @property
+    def _columns_differ(self) -> bool:
+        """Whether some columns are so large beside a risk with kinks that l2 is rounding for their weights."""
+        if self.differentiable or not (self._held.built and self._held.in_memory and self.l2 > 0):
+            return False
+        units = units_of_columns(self if self._centred is None else self._centred)
+        return units is not None and float(units.max()) > _FAR_LARGER * float(units.min())
 
     @property
     def default_reason(self) -> str:

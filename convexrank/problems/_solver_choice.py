@@ -31,7 +31,13 @@ class Choice:
 
 
 def choose(
-    X: Any, offered: frozenset[str], *, pairwise_curvature: bool, sample_rows: int, states_curvature: bool
+    X: Any,
+    offered: frozenset[str],
+    *,
+    pairwise_curvature: bool,
+    sample_rows: int,
+    states_curvature: bool,
+    columns_differ: bool,
 ) -> Choice:
     """Return the solver for a problem with linear scores, and the reason.
 
@@ -47,6 +53,8 @@ def choose(
         The rows of a sample that tells the shape of the objective; 0 where none is drawn.
     states_curvature : bool
         Whether the curvature in the scores is stated.
+    columns_differ : bool
+        Whether the risk has kinks and some columns are larger than others by far.
     """
     plain = isinstance(X, np.ndarray)
     by_products = "HessianProducts" in offered and not pairwise_curvature
@@ -67,9 +75,9 @@ def choose(
         return Choice("working-sets", "an l1 penalty: few columns matter")
     if "Proximal" in offered:
         return Choice("accelerated", "smooth but for the penalty")
-    if "Smoothable" in offered:
+    if "Smoothable" in offered and not columns_differ:
         return Choice("continuation", "a risk with kinks, and l2")
-    return Choice("bundle", "a risk with kinks")
+    return Choice("bundle", f"a risk with kinks{', and columns of very different sizes' * columns_differ}")
 
 
 def _newton_or_lbfgs(rows: int, columns: int, sample: int) -> Choice:

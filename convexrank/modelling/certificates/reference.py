@@ -50,7 +50,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 # Of very many entries about so many tell which are too low for a rank.
 _TOLD = 4096
 # How far below the highest of its entries the logarithm of a mean lies that is taken from what is missing to 1.
-_NEAR = 0.5
+_NEAR = 1e-4
 #: From so many pairs on a sort takes less time than all of them.
 SORTED = 1 << 16
 
@@ -224,7 +224,8 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Up, Down]:
     # one number where they are the same: those of a mean are divided by their sum
     even = bool((node.weights == 1.0).all())
     logs = np.log(node.shares[levels.firsts] if even else node.shares)
-    log = math.log if node.over.count == 1 else np.log
+    one_query = node.over.count == 1
+    log = math.log if one_query else np.log
     # of all rows of a query, if even
     level = logs if len(levels.firsts) > 1 else float(logs[0])
 
@@ -235,14 +236,15 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Up, Down]:
         whole = sums(shares)
         value = top + log(whole)
         value = value + level if even else value
-        return near_the_highest(x, value) if node.mean else value, shares / spread(whole)
+        if node.mean:
+            highest = top if even else tops(x)
+            near = value > highest - _NEAR
+            if near if one_query else near.any():
+                value = near_the_highest(x, highest, value, near)
+        return value, shares / spread(whole)
 
-    def near_the_highest(x: Array, value: Any) -> Any:
+    def near_the_highest(x: Array, highest: Any, value: Any, near: Any) -> Any:
         """Logarithms of means next to 1 from what is missing to 1: of a small power 1/p magnifies their rounding."""
-        highest = tops(x)
-        near = value > highest - _NEAR
-        if not np.any(near):
-            return value
         with np.errstate(invalid="ignore", divide="ignore"):  # where it is not used
             found = highest + np.log1p(dots(node.shares, np.expm1(x - spread(highest))))
         return np.where(near, found, value)[()]

@@ -19,7 +19,7 @@ from convexrank.modelling.expressions import LogSumExp, Maximum, Node, Scores, a
 Array = np.ndarray
 
 # Powers that lose digits of no account where the logarithm of a number next to 1 is divided by them are larger.
-_GENTLE = 1e-2
+_GENTLE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +57,11 @@ class LogSumExpTerm:
         """Derivative of the term when all scores rise together: c·t."""
         return self.outer_coefficient * self.sign_times_power
 
-    def level_near_total(self, exponents: Array) -> float | None:
-        """Return log Σ e^(x + v) for gentle powers, whose digits are lost beside 1; None where x are not small."""
-        if self.log_total is None:
-            return None
+    def level_near_total(self, exponents: Array, log_total: float) -> float | None:
+        """Return log Σ e^(x + v) from small x, whose digits are lost beside 1; None where x are not small."""
         top = float(np.maximum.reduce(exponents, initial=-np.inf))
-        lost = float(np.exp(self.log_weights - self.log_total) @ np.expm1(exponents - top))
-        return top + self.log_total + math.log1p(lost) if lost > -0.5 else None
+        lost = float(np.exp(self.log_weights - log_total) @ np.expm1(exponents - top))
+        return top + log_total + math.log1p(lost) if lost > -0.5 else None
 
     def exponents(self, scores: Array) -> Array:
         """Return t·θ + v for the rows of the term."""
@@ -161,7 +159,9 @@ def risk_and_shares(terms: tuple[LogSumExpTerm, ...], scores: Array) -> tuple[fl
     for term in terms:
         exponents = scores[term.rows]
         exponents *= term.sign_times_power
-        near = term.level_near_total(exponents) if abs(term.sign_times_power) <= _GENTLE else None
+        near, total = None, term.log_total
+        if total is not None and abs(term.sign_times_power) <= _GENTLE:
+            near = term.level_near_total(exponents, total)
         exponents += term.log_weights
         part, shares = log_sum_exp_gradient(exponents)
         value += term.outer_coefficient * (part if near is None else near)
