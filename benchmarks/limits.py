@@ -19,7 +19,7 @@ def limits(effort: int) -> Section:
     names = {
         "read": "reading memory in order, GB/s",
         "gather": f"numbers from random places of a vector of 2^{scale}, millions/s",
-        "rows": f"rows of {_RANKS} numbers from random places, millions/s",
+        "rows": f"rows of {_RANKS} numbers in float32 from random places, millions/s",
         "flops": "multiplications of matrices, 10^9 operations/s",
     }
     machine = Table(
@@ -67,9 +67,9 @@ def rates(scale: int) -> dict[str, float]:
     rng = np.random.default_rng(_SEED)
     long, x = rng.random(1 << 25), rng.random(1 << scale)
     places = rng.integers(0, len(x), 1 << 22).astype(np.uint32)
-    table = rng.random((1 << (scale - 2), _RANKS))
+    table = rng.random((1 << (scale - 2), _RANKS), dtype=np.float32)
     some, matrix = places[: 1 << 16] % len(table), rng.random((1000, 1000))
-    held = np.empty((len(some), _RANKS))
+    held = np.empty((len(some), _RANKS), dtype=np.float32)
     return {
         "read": long.nbytes / _best(lambda: long.sum()) / 1e9,
         "gather": len(places) / _best(lambda: gathered(x, places)) / 1e6,
@@ -103,7 +103,7 @@ def page_rank(rates: dict[str, float], scale: int) -> list[Any]:
 
 
 def many(rates: dict[str, float], scale: int) -> list[Any]:
-    """64 ranks: an edge is a row of 64 numbers from anywhere."""
+    """64 ranks: an edge is a row of 64 numbers in float32 from anywhere."""
     import numpy as np
 
     import convexrank as cr

@@ -26,8 +26,8 @@ def many_ranks(effort: int) -> Section:
             targets.append(at_most(f"{_RANKS} ranks at once, {name}, in solves of one", against, 16.0))
     note = (
         f"PageRank of Kronecker graphs, 16 links a node, from {_SEEDS} seeds of each rank, to 1e-9 with certificates. "
-        f"A link that one rank takes 8 bytes for, mostly out of the cache, takes {_RANKS} ranks {8 * _RANKS} bytes out "
-        "of memory."
+        f"A link that one rank takes 8 bytes for, mostly out of the cache, takes {_RANKS} ranks {4 * _RANKS} bytes out "
+        "of memory, in float32."
     )
     columns = ("graph", "edges", "one rank", f"{_RANKS} ranks", "ratio", "sweeps")
     return Section((Table("Many ranks at once", columns, tuple(rows), note),), tuple(targets))

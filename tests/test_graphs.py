@@ -326,3 +326,15 @@ def test_a_reordered_graph_is_the_same_one(drawn, named):
     truth = cr.problems.PageRank(graph, personalization=[seed]).reference()
     assert np.abs(x - truth).sum() <= 2e-12
     assert held.named(x[order]) == graph.named(x)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_over_rows_of_every_short_length_are_exact(weighted):
+    """Rows of 0 to 9 edges, summed up four at a time; whole numbers have no rounding."""
+    source = np.concatenate([np.arange(length) for length in range(10)])
+    target = np.repeat(np.arange(10), np.arange(10))
+    weights = np.arange(1.0, len(source) + 1.0) if weighted else np.ones(len(source))
+    graph = cr.Graph.from_edges(source, target, weights if weighted else None, n=10, self_loops=True)
+    x = np.arange(1.0, 11.0) ** 3
+    expected = [sum(weights[e] * x[source[e]] for e in np.flatnonzero(target == node)) for node in range(10)]
+    assert graph.pull(x).tolist() == expected

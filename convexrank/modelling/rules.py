@@ -1,6 +1,6 @@
 r"""Functions with which a risk is written, and the rules that make the stable form of a printed formula.
 
-The rules keep exponentials apart, :class:`Elementwise` of ``exp``: a pair sum of the exponential factorises,
+The rules keep exponentials apart, ``Elementwise`` of ``exp``: a pair sum of the exponential factorises,
 :math:`\sum_i a_i e^{f_k-f_i} = e^{f_k + \log\sum_i a_i e^{-f_i}}`, a power of eᵃ is :math:`e^{pa}`, the logarithm of a
 mean of eᵃ a log-mean-exp, and :math:`\log(1+e^a)` a softplus. So what is concave of a number may be convex of eᵃ.
 """

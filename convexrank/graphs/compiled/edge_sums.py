@@ -195,6 +195,23 @@ def row_sum(ids: Array, x: Array, first: Any, last: Any) -> Any:
     return (a + b) + (c + d)
 
 
+@numba.njit(nogil=True)
+def weighted_row_sum(ids: Array, weights: Array, x: Array, first: Any, last: Any) -> Any:
+    """Do the same with a weight for each id."""
+    k = first
+    a = b = c = d = 0.0
+    while k + THREE < last:
+        a += weights[k] * x[ids[k]]
+        b += weights[k + ONE] * x[ids[k + ONE]]
+        c += weights[k + TWO] * x[ids[k + TWO]]
+        d += weights[k + THREE] * x[ids[k + THREE]]
+        k += FOUR
+    while k < last:
+        a += weights[k] * x[ids[k]]
+        k += ONE
+    return (a + b) + (c + d)
+
+
 @compiled(NOTHING, LONG, IDS, REAL, REAL_OUT, INT, INT)
 def gather(offsets: Array, sources: Array, x: Array, out: Array, first: int, last: int) -> None:
     """Add up x over the sources of each row in the range."""
@@ -211,10 +228,8 @@ def gather_weighted(
     """Add up weight times x over the edges into each row in the range."""
     ids, origin = sources.view(np.uint32), np.uint64(offsets[0])
     for row in range(np.uint64(last - first)):
-        total = 0.0
-        for k in range(np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin):
-            total += weights[k] * x[ids[k]]
-        out[np.uint64(first) + row] = total
+        begin, end = np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin
+        out[np.uint64(first) + row] = weighted_row_sum(ids, weights, x, begin, end)
 
 
 @compiled(NOTHING, LONG, IDS, REAL, REAL_OUT, INT, INT)

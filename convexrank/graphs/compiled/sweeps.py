@@ -15,6 +15,7 @@ from convexrank.graphs.compiled.edge_sums import (
     compiled,
     numba,
     row_sum,
+    weighted_row_sum,
 )
 
 Array = np.ndarray
@@ -67,9 +68,9 @@ def sweep_weighted(
     ids, scalar_base, record_moves = sources.view(np.uint32), len(base) == 1, len(moved) > 0
     origin = np.uint64(offsets[0])
     for row in range(np.uint64(last - first)):
-        i, inflow = np.uint64(first) + row, 0.0
-        for k in range(np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin):
-            inflow += weights[k] * sent[ids[k]]
+        i = np.uint64(first) + row
+        begin, end = np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin
+        inflow = weighted_row_sum(ids, weights, sent, begin, end)
         new = (base[0] if scalar_base else base[i]) + alpha * inflow
         divisor = degrees[i] if degrees[i] > 0.0 else 1.0
         step = new - divisor * sent[i]
