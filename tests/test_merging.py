@@ -139,11 +139,24 @@ def test_rounds_at_a_trivial_minimum_go_on_from_where_rows_differ(monkeypatch):
     X, y = drawn(n=60_000, d=10, noise=1.0)
     problem = P.SpectralPush(X, y, ("top", 100), "hinge", l2=1e-3)
     assert "Mergeable" in problem.capabilities
+    monkeypatch.setattr(continuation, "_NO_GAIN", np.inf)  # what rounds reach by themselves
     found = problem.solve("continuation")
     assert found.converged
     assert problem.objective(np.zeros(10)) - found.value <= found.gap
     monkeypatch.setattr(continuation, "_BESIDE", np.inf)
     assert problem.solve("continuation").iterations > found.iterations
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 is the minimum
+def test_a_round_that_leads_astray_is_not_gone_on_from(monkeypatch):
+    """The planted bug: the next round begins where a solve with too few rows alone has ended."""
+    rng = np.random.default_rng(31)
+    X = rng.normal(size=(60_000, 20))
+    signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
+    problem = P.RmaxPush(X, (signal > np.quantile(signal, 0.9)).astype(int), "hinge", l2=1e-3)
+    assert problem.solve("continuation").converged
+    monkeypatch.setattr(continuation, "_NO_GAIN", np.inf)
+    assert not problem.solve("continuation").converged
 
 
 def test_queries_grades_and_constants_of_rows_are_not_merged():

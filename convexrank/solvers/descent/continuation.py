@@ -37,6 +37,9 @@ _ROUGH, _SMALLER = 1e-2, 1e-3
 _LEAST_ALONE, _FEWER, _MORE, _MOST, _ROUNDS = 0.008, 0.2, 2.0, 0.35, 8
 # The limit at width 0 is the next point if it is no farther from that of the width than this share of its length.
 _BESIDE = 0.3
+# Where a round lowers the gap to no less than this share, the next begins where it did: with too few rows alone it may
+# lead astray. So many more are tried.
+_NO_GAIN, _TRIED = 0.5, 2
 # Where few rows are near a kink and l2 is tiny beside the features, most of a Newton step is rounding: shares of the
 # diagonal that are added until a step descends.
 _RIDGES = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
@@ -123,8 +126,13 @@ class Continuation:
         ahead = _advanced(
             replace(path, here=seen[-1 if beside else 0], rounds=path.rounds - 1, sides=sides), state, seen
         )
-        share = max(share * _FEWER, _LEAST_ALONE) if ahead.residual < 0.1 * gap else min(share * _MORE, _MOST)
-        return replace(ahead, memory=replace(ahead.memory, share=share))
+        next_share = (
+            max(share * _FEWER, _LEAST_ALONE) if ahead.residual < 0.1 * gap else min(share * _MORE, _MOST)
+        )
+        memory = replace(ahead.memory, share=next_share)
+        if path.share and not ahead.residual <= _NO_GAIN * gap:
+            memory = replace(memory, here=path.here, rounds=min(path.rounds - 1, _TRIED))
+        return replace(ahead, memory=memory)
 
     def _solved(self, part: Smoothable, w: Array, width: float, tol: float) -> State:
         """Take steps from a point and a width until the gap is small enough."""
