@@ -245,3 +245,26 @@ def test_newton_steps_that_are_rounding_are_taken_with_a_ridge(seed):
         assert solution.status is cr.Status.CONVERGED
         # the rows are separable with a margin, and weights of size 1e-6 cost nothing
         assert -solution.gap <= solution.value <= tolerance("two solvers")
+
+
+def test_the_bundle_method_goes_on_where_l2_is_rounding():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 100))
+    problem = cr.problems.RmaxPush(1e6 * X, X[:, 0] + 0.3 * rng.normal(size=60) > 0.0, "hinge", l2=0.1)
+    with pytest.warns(cr.ConvergenceWarning, match="no further progress"):
+        alone = problem.solve(cr.solvers.Continuation(hand_over=False))
+    assert alone.status is cr.Status.FAILED
+    solution = problem.solve("continuation")
+    assert solution.converged
+    assert "handed over to bundle" in solution.message
+
+
+def test_a_bound_that_was_proved_stays_where_the_method_that_goes_on_has_none():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 100))
+    problem = cr.problems.TopPush(1e9 * X, X[:, 0] + 0.3 * rng.normal(size=60) > 0.0, l2=0.1)
+    with pytest.warns(cr.ConvergenceWarning):
+        alone = problem.solve(cr.solvers.Continuation(hand_over=False))
+    with pytest.warns(cr.ConvergenceWarning, match="handed over to bundle"):
+        both = problem.solve("continuation", max_iter=alone.iterations + 2)
+    assert both.gap <= alone.gap

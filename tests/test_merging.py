@@ -154,9 +154,10 @@ def test_a_round_that_leads_astray_is_not_gone_on_from(monkeypatch):
     X = rng.normal(size=(60_000, 20))
     signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
     problem = P.RmaxPush(X, (signal > np.quantile(signal, 0.9)).astype(int), "hinge", l2=1e-3)
-    assert problem.solve("continuation").converged
+    alone = cr.solvers.Continuation(hand_over=False)
+    assert problem.solve(alone).converged
     monkeypatch.setattr(continuation, "_NO_GAIN", np.inf)
-    assert not problem.solve("continuation").converged
+    assert not problem.solve(alone).converged
 
 
 def test_queries_grades_and_constants_of_rows_are_not_merged():

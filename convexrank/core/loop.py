@@ -303,14 +303,18 @@ class Monitor:
         return self._solution(best, certificate, status, message, iterations)
 
     def proved(self, status: Status) -> Status:
-        """Return CONVERGED where the certificate of the best point meets the tolerance, whatever ended the run."""
+        """Return CONVERGED where the certificate of the best point meets the tolerance, whatever ended the run.
+
+        A small residual does not say that a search among several stationary points is over.
+        """
         if self.best is None or not self.problem.has_objective:
             return status
         if self.certificate is None:
             with ending_after(moment_after(self.options) if status in STOPPED else math.inf):
                 self.certificate = self._certificate_of(self.best)
         enough = self.options.tol * scale_of(self.best.value)
-        return Status.CONVERGED if self.certificate.gap <= enough else status
+        is_bound = self.certificate.kind != "residual"
+        return Status.CONVERGED if is_bound and self.certificate.gap <= enough else status
 
     def _completed(self, best: State | None) -> State | None:
         """The last state for the whole problem, where it is better than the best one."""

@@ -302,10 +302,12 @@ def entry_at(x: Array, rank: int) -> Array:
     """Return the entry that so many are not below, in an array of one; of very many, low ones are left out first."""
     step = len(x) // _TOLD + 1
     places = rank // step + 2 * math.isqrt(rank // step) + 8
-    if places < len(x[::step]) // 2:
+    if step > 1 and places < len(x[::step]) // 2:
         high = x[x >= -np.partition(-x[::step], places)[places]]
         x = high if len(high) >= rank else x
-    return np.partition(x, len(x) - rank)[len(x) - rank, None]
+    parted = x.copy()
+    parted.partition(len(x) - rank)
+    return parted[len(x) - rank, None]
 
 
 class _Slopes(Numpy):

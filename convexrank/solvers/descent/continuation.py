@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from convexrank.backend.deadline import check_time
-from convexrank.core.loop import State
+from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Witness
-from convexrank.data import check_integer, check_positive, keep_checked
+from convexrank.data import check_flags, check_integer, check_positive, keep_checked
 from convexrank.solvers.descent._smoothed_path import (
     Mergeable,
     Place,
@@ -20,6 +21,7 @@ from convexrank.solvers.descent._smoothed_path import (
     place_at,
     searched,
 )
+from convexrank.solvers.descent.lbfgs import HandedOver
 
 Array = np.ndarray
 
@@ -43,6 +45,9 @@ _NO_GAIN, _TRIED = 0.5, 2
 # Where few rows are near a kink and l2 is tiny beside the features, most of a Newton step is rounding: shares of the
 # diagonal that are added until a step descends.
 _RIDGES = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
+# So many steps of the bundle method, which grow longer and longer, at the end.
+_BUNDLES = 200
+_HANDED_OVER = "continuation made no progress and handed over to bundle after {} steps"
 # How much wider the first smoothing of a round is than the last one was.
 _WIDER = 1.5
 
@@ -64,12 +69,17 @@ class Continuation:
     Of very many rows few are near a kink, and the others may be merged into means without a change of the risk near a
     point. Then a step is a solve with merged rows, and a look at its point with all rows, which the gap is about.
 
+    Where l2 is rounding beside the features this method may end early; :class:`Bundle` then goes on from its best
+    point, and the message says so.
+
     Parameters
     ----------
     shrink : float
         The factor of the width; closer to 1 after a width that took many steps.
     dense : int
         Largest number of unknowns for which the Hessian is a matrix.
+    hand_over : bool
+        Whether the bundle method goes on, for a number of steps, where this one makes no progress.
 
     References
     ----------
@@ -86,6 +96,7 @@ class Continuation:
 
     shrink: float = 0.3
     dense: int = 400
+    hand_over: bool = True
 
     name = "continuation"
     requires = frozenset({"Smoothable"})
@@ -94,6 +105,7 @@ class Continuation:
     def __post_init__(self) -> None:
         keep_checked(self, check_positive, "shrink")
         keep_checked(self, check_integer, "dense", minimum=1)
+        check_flags(self)
         if not self.shrink < 1.0:
             raise ValueError(f"shrink is {self.shrink}, expected a factor below 1.")
 
@@ -141,11 +153,22 @@ class Continuation:
         state = _reported(path, w, None)
         while state.residual > tol * max(1.0, abs(state.value)) and not state.stalled:
             check_time()
-            state = self.step(part, state)
+            state = self._on_path(part, state)
         return state
 
     def step(self, problem: Smoothable, state: State) -> State:
-        """Take a Newton step for this width, or go on to the next one."""
+        """Take a Newton step for this width, or go on to the next one; a step of the bundle method after the last."""
+        if isinstance(state.memory, HandedOver):
+            return state.memory.step(problem, state)
+        after = self._on_path(problem, state)
+        if not (after.stalled and self.hand_over and after.residual > state.tol * scale_of(after.value)):
+            return after
+        method = problem.adapt_solver(_bundle())
+        note = _HANDED_OVER.format(state.iteration)
+        begun, lower = method.init(problem, after.x), after.value - after.residual
+        return HandedOver(method, begun, note, _BUNDLES, lower, after.witness).step(problem, after)
+
+    def _on_path(self, problem: Smoothable, state: State) -> State:
         path: _Path = state.memory
         here = path.here
         if path.rounds and is_mergeable(problem):
@@ -175,6 +198,12 @@ class Continuation:
         towards, drift = system.solve(here.gradient), system.solve(here.found.drift())
         settled = _Settled(here.w, here.w - towards, drift, here.width)
         return _at_width(problem, path, settled, here.width * path.shrink, state)
+
+
+def _bundle() -> Any:
+    from convexrank.solvers.descent.bundle import Bundle  # few solves need it
+
+    return Bundle()
 
 
 @dataclass(frozen=True)

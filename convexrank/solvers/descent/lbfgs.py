@@ -14,7 +14,7 @@ from convexrank.backend.deadline import check_time, time_left
 from convexrank.core.capabilities import Smooth, TwiceDifferentiable
 from convexrank.core.certificates import strength_near
 from convexrank.core.loop import State, scale_of
-from convexrank.core.results import Solution
+from convexrank.core.results import Solution, Witness
 from convexrank.core.score_model import SampledCurvature
 from convexrank.data import check_flags, check_integer, keep_checked
 
@@ -146,14 +146,14 @@ class LBFGS:
 
     def step(self, problem: Smooth, state: State) -> State:
         """One quasi-Newton step; falls back on the sample's Hessian and on the gradient before giving up."""
-        if isinstance(state.memory, _HandedOver):
-            return _handed_over(problem, state, state.memory)
+        if isinstance(state.memory, HandedOver):
+            return state.memory.step(problem, state)
         state = _without_misleading_metric(problem, state)
         memory: _Memory = state.memory
         if self.hand_over and state.iteration and state.iteration % _LOOKED == 0:
             if _is_slow(state) and _has_products(problem) and not problem.pairwise_curvature:
-                note = _HANDED_OVER.format(state.iteration)
-                return _handed_over(problem, state, _HandedOver(_newton().init(problem, state.x), note))
+                newton, note = _newton(), _HANDED_OVER.format(state.iteration)
+                return HandedOver(newton, newton.init(problem, state.x), note).step(problem, state)
             state = replace(state, memory=(memory := replace(memory, looked=state.residual)))
         oracle = _Cached(self._oracle(problem, state), memory.units)
         attempts = [(memory.pairs, memory.metric), ((), memory.metric), ((), None)]
@@ -239,11 +239,28 @@ class _Memory:
 
 
 @dataclass(frozen=True)
-class _HandedOver:
-    """The state of the method that went on, and what the message says of it."""
+class HandedOver:
+    """The method that goes on, its state, what the message says of it, and how many steps it has left; None: all.
 
+    A lower bound that was proved before, and its witness, stay until the method has a better one.
+    """
+
+    method: Any
     inner: State
     note: str
+    left: int | None = None
+    lower: float = -math.inf
+    witness: Witness | None = None
+
+    def step(self, problem: Any, state: State) -> State:
+        """Take a step of the method."""
+        inner = self.method.step(problem, replace(self.inner, iteration=state.iteration, tol=state.tol))
+        shown = inner
+        if inner.value - inner.residual < self.lower:
+            shown = replace(inner, residual=max(inner.value - self.lower, 0.0), witness=self.witness)
+        left = None if self.left is None else self.left - 1
+        memory = replace(self, inner=inner, left=left)
+        return replace(shown, memory=memory, note=self.note, stalled=inner.stalled or left == 0)
 
 
 def _newton() -> Any:
@@ -259,12 +276,6 @@ def _is_slow(state: State) -> bool:
         return False
     gained = math.log(state.memory.looked / left) if left < state.memory.looked < math.inf else 0.0
     return math.log(left / enough) > _TOO_MANY / _LOOKED * gained
-
-
-def _handed_over(problem: Any, state: State, going: _HandedOver) -> State:
-    """Take a step of the method that went on."""
-    inner = _newton().step(problem, replace(going.inner, iteration=state.iteration, tol=state.tol))
-    return replace(inner, memory=_HandedOver(inner, going.note), note=going.note)
 
 
 def _without_misleading_metric(problem: Smooth, state: State) -> State:
