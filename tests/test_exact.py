@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
 
 import convexrank as cr
 from convexrank import atoms, prices
 from convexrank.core import cvxpy_model
 from convexrank.core.loop import scale_of
+from convexrank.solvers import exact
 from tests.tolerances import tolerance
 
 
@@ -147,3 +149,18 @@ def test_a_price_of_one_s_own_is_evaluated_without_a_solve(loss: str) -> None:
     assert found == pytest.approx(solved, rel=tolerance("conic value"))
     by_loops = problem.definition(X @ w) + 0.05 * float(w @ w)
     assert found == pytest.approx(by_loops, rel=tolerance("conic value"))
+
+
+def test_a_good_point_with_a_steep_slope_is_proved_by_one_beside_it(monkeypatch):
+    X, benign = load_breast_cancer(return_X_y=True)
+    X = X[:80, :6]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    problem = cr.problems.Push(X, 1 - benign[:80], price=prices.Power(2.0), loss="logistic", l2=1e-6)
+    clarabel = cr.solvers.ExactSolver("CLARABEL")
+    solution = problem.solve(clarabel)
+    assert solution.converged
+    assert not np.array_equal(solution.witness.points[0], solution.x)
+    monkeypatch.setattr(exact, "_with_evidence", lambda problem, gap, state, monitor: (gap, state))
+    with pytest.warns(cr.ConvergenceWarning, match="FAILED"):
+        alone = problem.solve(clarabel)
+    assert np.array_equal(alone.x, solution.x)  # the answer is the conic solver's in both
