@@ -13,6 +13,9 @@ from report import Target
 
 __all__ = ["REASONS", "UNKNOWN", "reasons"]
 
+# More rows of one reason are not named one by one.
+_NAMED = 3
+
 # A pattern of the names of rows, and the paragraph.
 REASONS: dict[str, str] = {
     r"against LogisticRegression$": (
@@ -101,7 +104,12 @@ def reasons(targets: Iterable[Target]) -> list[tuple[str, str]]:
     for target in targets:
         if not target.met:
             found.setdefault(_reason(target), []).append(target.what)
-    return [("; ".join(names), reason) for reason, names in found.items()]
+    return [(_named(names), reason) for reason, names in found.items()]
+
+
+def _named(names: list[str]) -> str:
+    few = names if len(names) <= _NAMED else [names[0], f"and {len(names) - 1} rows like it"]
+    return "; ".join(few)
 
 
 def _reason(target: Target) -> str:

@@ -49,6 +49,8 @@ def test_rows_of_one_reason_stand_together_and_met_ones_need_none(modules):
     assert paragraphs[0] == why.REASONS["^PageRank, "]
     assert paragraphs[1] == why.UNKNOWN
     assert len(set(paragraphs)) == 3
+    many = [report.at_most(f"PageRank, {name}", 0.5, 0.3) for name in "abcdef"]
+    assert why.reasons(many)[0][0] == "PageRank, a; and 5 rows like it"
 
 
 def test_paragraphs_follow_the_summary_and_the_machine_ends_the_page(modules):
