@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.backend.gram import gram_of_rows
 from convexrank.problems.duals._blocks import reference_highest
+from convexrank.solvers.descent.lbfgs import HandedOver
 from tests.tolerances import tolerance
 
 KINDS = 7
@@ -259,12 +261,19 @@ def test_the_bundle_method_goes_on_where_l2_is_rounding():
     assert "handed over to bundle" in solution.message
 
 
-def test_a_bound_that_was_proved_stays_where_the_method_that_goes_on_has_none():
-    rng = np.random.default_rng(3)
+def test_a_bound_that_was_proved_stays_where_the_method_that_goes_on_has_none(monkeypatch):
+    """The planted bug: the method that goes on begins without the bound."""
+    rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 100))
-    problem = cr.problems.TopPush(1e9 * X, X[:, 0] + 0.3 * rng.normal(size=60) > 0.0, l2=0.1)
+    problem = cr.problems.TopPush(1e6 * X, X[:, 0] + 0.3 * rng.normal(size=60) > 0.0, l2=0.1)
     with pytest.warns(cr.ConvergenceWarning):
         alone = problem.solve(cr.solvers.Continuation(hand_over=False))
+    steps = alone.iterations + 2
     with pytest.warns(cr.ConvergenceWarning, match="handed over to bundle"):
-        both = problem.solve("continuation", max_iter=alone.iterations + 2)
-    assert both.gap <= alone.gap
+        assert problem.solve("continuation", max_iter=steps).gap <= alone.gap
+    step = HandedOver.step
+    monkeypatch.setattr(
+        HandedOver, "step", lambda self, *given: step(replace(self, lower=-math.inf, witness=None), *given)
+    )
+    with pytest.warns(cr.ConvergenceWarning, match="handed over to bundle"):
+        assert problem.solve("continuation", max_iter=steps).gap > alone.gap

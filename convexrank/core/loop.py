@@ -25,7 +25,7 @@ P = TypeVar("P", bound=Solvable, contravariant=True)
 # Ends that may have their reason in the data: the problem is asked before they are reported.
 _UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
 #: Ends that the caller brought about: the point so far counts, and what is evaluated and proved about it in a moment,
-# which is this part of time_limit and no less than so many seconds.
+#: which is this part of time_limit and no less than so many seconds.
 STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 _PART, _MOMENT = 0.05, 0.15
 # Ends at which the best point may meet the tolerance all the same: another point was looked at last.

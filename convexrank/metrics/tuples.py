@@ -59,9 +59,9 @@ def m_ary_risk(
     ties : {"half", "strict", "misrank"}
         What equal scores of rows with different labels cost: the mean over random orders of them, nothing, or all.
     rounds : int, optional
-        Cut the rows, in so many random orders, into ⌊n/m⌋ tuples each, instead of visiting all tuples.
+        Put the rows into ⌊n/m⌋ disjoint tuples in so many ways, drawn at random, instead of visiting all tuples.
     seed : int
-        Seed of these orders.
+        Seed of the draw.
 
     Returns
     -------

@@ -79,7 +79,7 @@ class Continuation:
     dense : int
         Largest number of unknowns for which the Hessian is a matrix.
     hand_over : bool
-        Whether the bundle method goes on, for a number of steps, where this one makes no progress.
+        Whether the bundle method goes on, for 200 steps at most, where this one makes no progress.
 
     References
     ----------
