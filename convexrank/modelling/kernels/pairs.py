@@ -153,6 +153,27 @@ class SortedPairs:
         found = [[math.perm(m, j) * c * powers[m - j] for m, c in terms if m >= j] for j in derivatives]
         return [reduce(np.add, parts) if parts else 0.0 * powers[0] for parts in found]
 
+    def of_columns(self, weights: Array, rows: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of some lower rows, of columns of weights of the upper rows, where all are partners.
+
+        These are differences of running sums, about right: of directions, not of values.
+        """
+        coefficients = (*(self.node.function.coefficients or ()), 0.0, 0.0)
+        zero, one = self._running(weights, self.points[1][rows])
+        return coefficients[1] * zero + 2.0 * coefficients[2] * one, 2.0 * coefficients[2] * zero
+
+    def _running(self, weights: Array, *ends: Array) -> Array:
+        """Sums of powers of distances, 0 and 1, over the upper rows below each end; of two ends their difference."""
+        order = self.sides[0][0][0]
+        x, sums = self.points[0][order], np.zeros((2, len(order) + 1, weights.shape[1]))
+        np.cumsum(weights[order], axis=0, out=sums[0, 1:])
+        np.cumsum(x[:, None] * weights[order], axis=0, out=sums[1, 1:])
+        found = []
+        for end in ends:
+            zero, one = sums[:, np.searchsorted(x, end)]
+            found.append(np.stack([zero, end[:, None] * zero - one]))
+        return found[0] if len(found) == 1 else found[0] - found[1]
+
     def _powers(self, weights: Array, to_lower: bool) -> Array:
         """Sums of powers of distances over the partners, from 0 to 2."""
         here, there = (0, 1) if to_lower else (1, 0)
@@ -222,6 +243,11 @@ class WindowedPairs(SortedPairs):
         """Return Σ w φ⁽ʲ⁾ over the partners."""
         found = self.parts(weights, to_lower=to_lower)
         return [found[("value", "slope", "bend")[j]] for j in derivatives]
+
+    def of_columns(self, weights: Array, rows: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of some lower rows, of columns of weights, about right."""
+        zero, one = self._running(weights, self.points[1][rows], self.starts[rows])
+        return self.factor / self.width * one, self.factor / self.width * zero
 
     def listed(self, most: int) -> tuple[Array, Array, int]:
         """Return places of the upper and lower rows of pairs between, every so many-th, so that there are not more."""
