@@ -3,6 +3,7 @@ r"""Sums over pairs for certificates: plain numpy, and no code that a solver run
 * polynomials of degree 2 in :math:`(1+x)_+`: one sort by score, then integrals of a step function, O(n log n); between
   many grades, pairs are cut by the bits of the grades, O(n log n log g);
 * the exponential between grades: running sums of logarithms;
+* the logistic function, of very many pairs: the double sum between nodes in the place of rows;
 * any other function: the double sum itself, in blocks of rows, so that memory stays bounded.
 """
 
@@ -18,11 +19,14 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.kernels.plain_nodes import NodePairs
 
 Array = np.ndarray
 
 # Pairs held at once where there is nothing better than the double sum.
 _BLOCK = 1 << 16
+# So many pairs of each query, and so many fewer pairs of nodes than of rows, are worth nodes.
+_MANY, _FEWER = 1_000_000, 4
 # Scores further apart have differences whose exponentials leave the range of floating point when multiplied.
 _SPREAD = 300.0
 
@@ -143,7 +147,7 @@ class PlainPairs:
         if self._is_running:
             found = self._running(weights, to_lower)
             return [found for _ in derivatives]
-        lines = self._in_blocks(weights, to_lower)
+        lines = (self._between_nodes if self._blocks else self._in_blocks)(weights, to_lower)
         return [lines[j] for j in derivatives]
 
     def conjugates(self, weights: Array) -> Array:
@@ -222,6 +226,40 @@ class PlainPairs:
                 else:
                     value[partners] += values if values.ndim == 1 else weighed @ values
                     slope[partners] += weighed @ slopes
+        return value, slope
+
+    @cached_property
+    def _blocks(self) -> list[tuple[Array, Array, NodePairs]]:
+        """Upper and lower rows all pairs of which count, with nodes; none where these are not worth it."""
+        node, up, low = self.node, self.node.upper_axis.query, self.node.axis.query
+        few = node.pair_count < _MANY * node.axis.count
+        if few or node.function.multiple_of is not functions.softplus:
+            return []
+        if node.grades is None:
+            keys = [(up, low)]
+        else:  # of two rows whose grades differ first in some bit, the upper one has it set
+            ranks = np.unique(node.grades, return_inverse=True)[1].ravel()
+            step, bits = int(ranks.max()) + 1, range(int(ranks.max()).bit_length())
+            groups = [((up * step + (ranks >> bit + 1)), (ranks >> bit) & 1 == 1) for bit in bits]
+            keys = [(np.where(above, key, -1), np.where(above, -1, key)) for key, above in groups]
+        found = []
+        for upper, lower in keys:
+            for key in np.intersect1d(upper[upper >= 0], lower[lower >= 0]):
+                found.append((np.flatnonzero(upper == key), np.flatnonzero(lower == key)))
+        scores = [(self.upper[above], self.lower[below]) for above, below in found]
+        if not _FEWER * sum(NodePairs.count(*pair) for pair in scores) <= node.pair_count:
+            return []
+        slopes = node.function.slopes
+        return [(*rows, NodePairs(slopes, *pair)) for rows, pair in zip(found, scores, strict=True)]
+
+    def _between_nodes(self, weights: Array, to_lower: bool) -> tuple[Array, Array]:
+        """The double sum between nodes."""
+        value, slope = np.zeros((2, len(self.lower if to_lower else self.upper)))
+        for above, below, nodes in self._blocks:
+            here, there = (above, below) if to_lower else (below, above)
+            values, slopes = nodes.sums(weights[here], to_lower=to_lower)
+            value[there] += values
+            slope[there] += slopes
         return value, slope
 
     def _block(

@@ -14,7 +14,7 @@ import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.core.results import CertificateError
-from convexrank.modelling import conjugate
+from convexrank.modelling import conjugate, functions
 from convexrank.modelling.balls import Balls
 from convexrank.modelling.certificates.pair_blocks import LISTED, blocks
 from convexrank.modelling.certificates.reference import SORTED
@@ -61,8 +61,11 @@ def _pairs_of(node: PairSums, near: Function) -> Any:
     alone = node.grades is None and node.axis.count == 1
     if alone and near.window is not None and node.function.coefficients is not None:
         return _below_hinges
-    if node.pair_count >= SORTED and near is node.function and near.coefficients and has_plain_sums(node):
-        return _below_powers
+    if node.pair_count >= SORTED and near is node.function and has_plain_sums(node):
+        if near.coefficients:
+            return _below_powers
+        if near.multiple_of is functions.softplus and alone:
+            return _below_logistic
     return _below_pairs
 
 
@@ -73,6 +76,18 @@ def _below_powers(
     sums = PlainPairs(node, upper, lower)
     (ahead,), (back,) = (sums.sums(w, (1,), to_lower=low) for w, low in ((node.weights, True), (u, False)))
     return float(u @ sums.conjugates(node.weights)), (-node.weights * back, u * ahead)
+
+
+def _below_logistic(
+    node: PairSums, near: Function, upper: Array, lower: Array, u: Array
+) -> tuple[float, tuple[Array, Array]]:
+    """The same for logistic functions: φ* is x φ′ − φ, of scores about their mean."""
+    centre = float(upper.mean())
+    upper, lower = upper - centre, lower - centre
+    sums = PlainPairs(node, upper, lower)
+    value, ahead = sums.sums(node.weights, (0, 1), to_lower=True)
+    pulls = -node.weights * sums.sums(u, (1,), to_lower=False)[0], u * ahead
+    return float(u @ (lower * ahead - value) + pulls[0] @ upper), pulls
 
 
 def _below_hinges(
