@@ -409,6 +409,23 @@ def test_what_pairs_prove_by_a_sort_is_what_they_prove_one_by_one(loss, weighted
     assert value <= problem._reference_value(scores) + SUMS
 
 
+@pytest.mark.parametrize("width", [1e-9, 1e-3, 0.3, 5.0])
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("grades", [2, 5, 60])
+def test_what_pairs_between_grades_prove_by_a_sort_is_what_they_prove_one_by_one(
+    grades, queries, width, monkeypatch
+):
+    rng = np.random.default_rng(grades)
+    X, qid = rng.normal(size=(60, 3)), np.sort(np.arange(60) % queries)
+    problem = cr.problems.RankSVM(X, rng.permutation(60) % grades, qid, l2=0.1)
+    scores = np.round(2.0 * X @ rng.normal(size=3)) / 2.0  # at the margin, too
+    found = problem._reference_below(scores, width)
+    monkeypatch.setattr(below, "_pairs_of", lambda node, near: below._below_pairs)
+    truth = problem._reference_below(scores, width)
+    assert off(found[0], truth[0], float(np.abs(truth[1]) @ np.abs(scores))) < SUMS
+    assert off(found[1], truth[1], float(np.abs(truth[1]).max())) < SUMS
+
+
 @pytest.mark.parametrize("sparsely", [False, True])
 @pytest.mark.parametrize(
     "loss",

@@ -231,19 +231,12 @@ class PlainPairs:
     @cached_property
     def _blocks(self) -> list[tuple[Array, Array, NodePairs]]:
         """Upper and lower rows all pairs of which count, with nodes; none where these are not worth it."""
-        node, up, low = self.node, self.node.upper_axis.query, self.node.axis.query
+        node = self.node
         few = node.pair_count < _MANY * node.axis.count
         if few or node.function.multiple_of is not functions.softplus:
             return []
-        if node.grades is None:
-            keys = [(up, low)]
-        else:  # of two rows whose grades differ first in some bit, the upper one has it set
-            ranks = np.unique(node.grades, return_inverse=True)[1].ravel()
-            step, bits = int(ranks.max()) + 1, range(int(ranks.max()).bit_length())
-            groups = [((up * step + (ranks >> bit + 1)), (ranks >> bit) & 1 == 1) for bit in bits]
-            keys = [(np.where(above, key, -1), np.where(above, -1, key)) for key, above in groups]
         found = []
-        for upper, lower in keys:
+        for upper, lower in keys_of(node):
             for key in np.intersect1d(upper[upper >= 0], lower[lower >= 0]):
                 found.append((np.flatnonzero(upper == key), np.flatnonzero(lower == key)))
         scores = [(self.upper[above], self.lower[below]) for above, below in found]
@@ -287,6 +280,22 @@ class PlainPairs:
         spread = float(self.lower.max() - self.upper.min())
         factors = int(min(max(600.0 / (max(spread, 0.0) + 1.0), 1.0), 64.0))
         return factor * weights[0] * products(whole, factors), odds
+
+
+def keys_of(node: PairSums) -> Iterator[tuple[Array, Array]]:
+    """Yield keys of upper and of lower rows, −1 for none; each pair has one key in common once.
+
+    Of two rows whose grades differ first in some bit, the upper one has it set.
+    """
+    up, low = node.upper_axis.query, node.axis.query
+    if node.grades is None:
+        yield up, low
+        return
+    ranks = np.unique(node.grades, return_inverse=True)[1].ravel()
+    step = int(ranks.max()) + 1
+    for bit in range(int(ranks.max()).bit_length()):
+        key, above = up * step + (ranks >> bit + 1), (ranks >> bit) & 1 == 1
+        yield np.where(above, key, -1), np.where(above, -1, key)
 
 
 class DistancePowers:
