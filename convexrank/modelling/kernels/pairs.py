@@ -21,7 +21,7 @@ from convexrank.modelling.kernels.few_grades import MOST_GRADES, grade_sums
 from convexrank.modelling.kernels.layout import layout_of
 from convexrank.modelling.kernels.logistic import WIDEST, LogisticPairs
 from convexrank.modelling.kernels.running_sums import RunningSums
-from convexrank.modelling.kernels.sorted_runs import sorted_runs
+from convexrank.modelling.kernels.sorted_runs import segments, sorted_runs
 from convexrank.modelling.kernels.swept import SweptPairs
 from convexrank.modelling.kernels.windows import window_loops
 
@@ -48,7 +48,7 @@ def pair_kernel(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     """Return what makes the kernel of an atom at the scores of upper and of lower rows."""
     function = node.function
     if function.window is not None:
-        splits = None if node.grades is None else _segments(node)
+        splits = None if node.grades is None else segments(node)
         return lambda upper, lower: WindowedPairs(node, upper, lower, splits)
     if function.coefficients is not None and len(function.coefficients) <= 3:  # squares at most
         return _sorted(node)
@@ -82,32 +82,10 @@ def _sorted(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     return lambda upper, lower: FewGrades(node, (ranks, highest - ranks), upper, lower, swept)
 
 
-def _segments(node: PairSums) -> list[tuple[Array, Array, int]]:
-    kept = vars(node)  # also of its copies with another function
-    if "_segments" not in kept:
-        kept["_segments"] = segments(node)
-    return kept["_segments"]
-
-
 def _logistic(node: PairSums, upper: Array, lower: Array) -> PairKernel:
     if max(upper.max(), lower.max()) - min(upper.min(), lower.min()) <= WIDEST:
         return LogisticPairs(layout_of(node), node.function.slopes(np.zeros(1))[1][0] * 2.0, upper, lower)
     return BlockedPairs(node, upper, lower)
-
-
-def segments(node: PairSums) -> list[tuple[Array, Array, int]]:
-    """Return segments of upper and of lower rows, all pairs of which count, and their number; −1 for rows without one.
-
-    Grades are split by their bits, so that every pair comes once: of two rows whose grades differ first in some bit,
-    the upper one has it set.
-    """
-    up = node.upper_axis.query
-    ranks, found = np.unique(np.asarray(node.grades), return_inverse=True)[1].ravel(), []
-    for bit in range(int(ranks.max()).bit_length()):
-        names, segment = np.unique(up * (len(ranks) + 1) + (ranks >> (bit + 1)), return_inverse=True)
-        is_upper = (ranks >> bit) & 1 == 1
-        found.append((np.where(is_upper, segment, -1), np.where(is_upper, -1, segment), len(names)))
-    return found
 
 
 def _of_rows(weights: Array, count: int) -> Array:
@@ -163,6 +141,27 @@ class SortedPairs:
         terms = [(m, c) for m, c in enumerate(coefficients) if c]
         found = [[math.perm(m, j) * c * powers[m - j] for m, c in terms if m >= j] for j in derivatives]
         return [reduce(np.add, parts) if parts else 0.0 * powers[0] for parts in found]
+
+    def of_columns(self, weights: Array, rows: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of some lower rows, of columns of weights of the upper rows, where all are partners.
+
+        These are differences of running sums, about right: of directions, not of values.
+        """
+        coefficients = (*(self.node.function.coefficients or ()), 0.0, 0.0)
+        zero, one = self._running(weights, self.points[1][rows])
+        return coefficients[1] * zero + 2.0 * coefficients[2] * one, 2.0 * coefficients[2] * zero
+
+    def _running(self, weights: Array, *ends: Array) -> Array:
+        """Sums of powers of distances, 0 and 1, over the upper rows below each end; of two ends their difference."""
+        x, order, _ = self.sides[0][0]
+        sums = np.zeros((2, len(order) + 1, weights.shape[1]))
+        np.cumsum(weights[order], axis=0, out=sums[0, 1:])
+        np.cumsum(x[:, None] * weights[order], axis=0, out=sums[1, 1:])
+        found = []
+        for end in ends:
+            zero, one = sums[:, np.searchsorted(x, end)]
+            found.append(np.stack([zero, end[:, None] * zero - one]))
+        return found[0] if len(found) == 1 else found[0] - found[1]
 
     @property
     def _count(self) -> int:
@@ -267,6 +266,11 @@ class WindowedPairs(SortedPairs):
         """Return Σ w φ⁽ʲ⁾ over the partners."""
         found = self.parts(weights, to_lower=to_lower)
         return [found[("value", "slope", "bend")[j]] for j in derivatives]
+
+    def of_columns(self, weights: Array, rows: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of some lower rows, of columns of weights, about right."""
+        zero, one = self._running(weights, self.points[1][rows], self.points[1][rows] - self.width)
+        return self.factor / self.width * one, self.factor / self.width * zero
 
     def listed(self, most: int) -> tuple[Array, Array, int]:
         """Return places of the upper and lower rows of pairs between, every so many-th, so that there are not more."""

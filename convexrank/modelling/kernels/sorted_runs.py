@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.modelling.expressions import PairSums
+
 Array = np.ndarray
 
 # Rows of a query all of which are compared with each other, which is faster than to sort them.
@@ -96,3 +98,22 @@ def sorted_runs() -> tuple[Callable[..., Any], ...]:
                 other += step
 
     return sort, cut, run
+
+
+def segments(node: PairSums) -> list[tuple[Array, Array, int]]:
+    """Return segments of upper and of lower rows, all pairs of which count, and their number; −1 for rows without one.
+
+    Grades are split by their bits, so that every pair comes once: of two rows whose grades differ first in some bit,
+    the upper one has it set.
+    """
+    kept = vars(node)  # also of its copies with another function
+    if "_segments" in kept:
+        return kept["_segments"]
+    up = node.upper_axis.query
+    ranks, found = np.unique(np.asarray(node.grades), return_inverse=True)[1].ravel(), []
+    for bit in range(int(ranks.max()).bit_length()):
+        names, segment = np.unique(up * (len(ranks) + 1) + (ranks >> (bit + 1)), return_inverse=True)
+        is_upper = (ranks >> bit) & 1 == 1
+        found.append((np.where(is_upper, segment, -1), np.where(is_upper, -1, segment), len(names)))
+    kept["_segments"] = found
+    return found
