@@ -747,6 +747,21 @@ def test_the_mean_of_the_highest_is_no_more_than_their_mean():
         assert found.value - found.slack == (lower.value + upper.value) / 2
 
 
-def test_what_parts_lose_below_their_value_the_mean_of_the_highest_loses_too():
-    parts = [(1.0, check.Convex(arb(height), arb(slack))) for height, slack in ((3, 0.5), (2, 0.25), (0, 8))]
-    assert check.highest(parts, arb(2)).slack == (arb(0.5) + arb(0.25)) / 2
+def test_what_parts_lose_below_their_value_the_whole_loses_too():
+    kinds = ((3, 0.5), (2, 0.25), (0, 8))
+    first, second, low = (check.Convex(arb(height), arb(slack), affine=False) for height, slack in kinds)
+    assert check.highest([(1.0, one) for one in (low, second, first)], arb(2)).slack == arb(0.75) / 2
+    assert check.add((arb(2), first), (arb(3), second), (arb(-1), check.Convex(arb(1)))).slack == arb(1.75)
+    assert check.through(lambda x: (x * x, 2 * x, arb(0.125)), first).slack == arb(0.125) + 6 * arb(0.5)
+    with at_precision(128):  # a float says that this is where the hinge begins
+        value, slope, slack = check.LOSSES["Hinge"][1](arb(2) ** -60 - 1)
+        assert (value, slope, slack) == (arb(2) ** -60, arb(0), arb(2) ** -60)
+
+
+def test_what_a_tangent_loses_is_part_of_the_gap(copies, monkeypatch):
+    data = check.load(copies / "PNormPush", copies)
+    gap, risk = check.gap_of(data, math.inf)[1], check.risk
+    monkeypatch.setattr(
+        check, "risk", lambda d, t: check.through(lambda x: (x, arb(1), arb(0.25)), risk(d, t))
+    )
+    assert abs(check.gap_of(data, math.inf)[1] - gap - 0.25) < 1e-12
