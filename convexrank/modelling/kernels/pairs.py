@@ -99,7 +99,10 @@ def interpolated_blocks(node: PairSums) -> list[tuple[Array, Array]]:
     kept = vars(node)
     if "_blocks" not in kept:
         many = node.function.multiple_of is functions.softplus and node.pair_count >= _VERY_MANY
-        found, splits = [], segments(node) if many else []
+        found, splits = [], []
+        if many:
+            whole = (node.upper_axis.query, node.axis.query, node.axis.count)
+            splits = [whole] if node.grades is None else segments(node)
         if sum(count for *_, count in splits) * _VERY_MANY <= node.pair_count:
             for up, low, count in splits:
                 found += [(np.flatnonzero(up == k), np.flatnonzero(low == k)) for k in range(count)]
