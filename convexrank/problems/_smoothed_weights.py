@@ -138,7 +138,7 @@ class _Whole:
         return squares_times(entries(self.risks.X), found.diagonal)
 
     def matrix(self) -> Array:
-        """Return the Hessian; about, by some of very many pairs, where these are of the highest and no sort adds them up."""
+        """Return the Hessian; about, by some of many pairs, where these are of the highest and no sort adds them up."""
         if (tops := self.risks.tops) is not None:
             if all(self._has_columns(pairs) for pairs, *_ in tops):
                 return sum(
