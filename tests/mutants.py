@@ -99,6 +99,12 @@ EQUIVALENT = {
             'base = total(power(y, p) for y in common + [weak * total(x)] * (kind <= "entry"))',
         ): "of the three words it is the first",
     },
+    "modelling/inequalities": {
+        (
+            "up, down = node.function.recession(np.array([1.0, -1.0])).tolist()",
+            "up, down = node.function.recession(np.array([1.0, - 2.0])).tolist()",
+        ): "slopes far out are those of a direction times its length, and only 0 is looked for",
+    },
     "modelling/certificates/reference": {
         (
             "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=-1))",

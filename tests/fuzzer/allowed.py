@@ -67,7 +67,7 @@ RIGHT = (
     Allowed("all claims are asked for", "slow", r".*claims.*"),
     Allowed("points are compared where the minimiser is unique", "nan", r".*verify", "target", "None"),
     Allowed("all problems are asked for", "slow", r".*verify", "target", "None|empty.*|list of None"),
-    Allowed("text names a file that another call made", "nameless", r".*read_.*", "paths?", "text( of a number)?"),
+    Allowed("text names a file that another call made", "nameless", r".*read_.*", "paths?", "(numpy )?text.*"),
 )  # fmt: skip
 
 
