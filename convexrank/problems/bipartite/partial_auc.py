@@ -34,7 +34,8 @@ class PartialAUC(Bipartite):
     A loss that does not increase is larger for higher negatives, whatever the positive, so that the mean is the largest
     over all choices of :math:`\beta K` negatives, and convex. :math:`\beta = 1` is the mean over all pairs,
     :math:`\beta \le 1/K` is :class:`RmaxPush`. Not smooth for :math:`\beta < 1`. A value costs O(n log n) with hinge
-    and squared hinge, O(n) with the exponential loss, and O(I·K) otherwise.
+    and squared hinge, and with the logistic loss from 4 million pairs on; O(n) with the exponential loss; O(I·K)
+    otherwise.
 
     Two-way, with ``min_tpr`` = γ, only the :math:`(1-\gamma)I` positives with the lowest scores count, in a mean over
     these: true positive rates from γ on. That mean is the largest over all choices of both sets, hence

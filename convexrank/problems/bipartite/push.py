@@ -55,9 +55,10 @@ class Push(Bipartite):
     is convex and g convex and non-decreasing; with the exponential loss it is enough that :math:`h(a) = g(e^a)` is
     convex.
 
-    Cost of a value: O(I + K) with the exponential loss; O((I+K) log(I+K)) with hinge and squared hinge, any price;
-    O(I·K) time with bounded memory otherwise. With steep prices and the exponential loss the sums leave the range of
-    floating point; :class:`PNormPush` is the same objective for powers, in a form that cannot overflow.
+    Cost of a value: O(I + K) with the exponential loss; O((I+K) log(I+K)) with hinge and squared hinge, any price,
+    and with the logistic loss from 4 million pairs on; O(I·K) time with bounded memory otherwise. With steep prices and
+    the exponential loss the sums leave the range of floating point; :class:`PNormPush` is the same objective for
+    powers, in a form that cannot overflow.
 
     Parameters
     ----------

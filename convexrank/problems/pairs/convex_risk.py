@@ -47,7 +47,8 @@ class ConvexRisk(Formulation):
     ``l1_ball`` and ``l2_ball`` constrain w as in the paper's classes for boosting and for kernel machines.
 
     Cost of a value: O(n log n) with the exponential, hinge and squared hinge costs, whatever the number of different
-    labels; O(n²) time with bounded memory otherwise. A pair with tied scores has the cost φ(0).
+    labels, and with the logistic cost for a few labels; O(n²) time with bounded memory otherwise. A pair with tied
+    scores has the cost φ(0).
 
     Parameters
     ----------
