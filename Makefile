@@ -48,11 +48,13 @@ quick: .venv/.installed-dev
 test: .venv/.installed-dev
 	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
 
-# Which lines the tests run; ARGS="-m quick" measures the quick tests. From Python 3.12 on the tracer costs little.
+# Which lines the tests run. The whole suite writes the share into README.md; ARGS="-m quick" measures the quick tests alone.
+# From Python 3.12 on the tracer costs little.
 coverage: export COVERAGE_CORE ?= $(shell $(PYTHON) -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")')
 coverage: .venv/.installed-dev
 	@$(INSTALL) -e '.[coverage]'
 	$(BIN)/pytest -n 2 --dist worksteal -q --cov --cov-report term $(ARGS)
+	$(if $(ARGS),,$(BIN)/python tests/coverage_figure.py $$($(BIN)/coverage report --format=total))
 
 # The quick tests with the oldest versions that pyproject.toml allows; old versions warn of what newer ones removed.
 .venv-lowest/.installed: pyproject.toml tests/lowest_versions.py | $(BIN)/pip

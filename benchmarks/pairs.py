@@ -1,13 +1,16 @@
-"""General pushes over all pairs: growth with the number of rows, full solves, and the blocked evaluation."""
+"""General pushes over all pairs: growth with the number of rows, full solves, the blocked evaluation, and a peer."""
 
 from __future__ import annotations
 
 import math
 import time
 import warnings
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
-from measure import fresh, interleaved, median
+from measure import fresh, interleaved, median, ratio
 from report import Section, Table, Target, at_most, bytes_text, seconds_text
 
 SIZES = (1_000, 10_000, 100_000)
@@ -23,13 +26,16 @@ _SORTED: dict[str, dict[str, Any]] = {
     "ConvexRisk, exponential": {"cost": "exponential"},
 }
 _BLOCKED_GROUP = 10_000
+# Rows, and how often an evaluation is timed at once.
+_EARLIER = {600: 100, 20_000: 5, 1_000_000: 1}
 
 
 def pairs(effort: int) -> Section:
-    """Growth of one evaluation, full solves at the largest size, and the blocked evaluation."""
+    """Growth of one evaluation, full solves at the largest size, blocks of pairs, and evaluations as they were."""
     growth, worst = _growth(effort)
     solves, slowest = _solves(effort)
     blocked, extra = _blocked(effort)
+    earlier, over = _earlier(effort)
     targets = (
         Target(
             "hinge and squared hinge, 10⁴ → 10⁵ rows, over n log n",
@@ -39,8 +45,9 @@ def pairs(effort: int) -> Section:
         ),
         Target("full solve at 10⁵ rows, slowest", "seconds", seconds_text(slowest), slowest <= 60.0),
         at_most(f"memory of a blocked evaluation, {_BLOCKED_GROUP**2:.0e} pairs", extra / 1000.0, 0.5, " GB"),
+        *over,
     )
-    return Section((growth, solves, blocked), targets)
+    return Section((growth, solves, blocked, earlier), targets)
 
 
 def _growth(effort: int) -> tuple[Table, float]:
@@ -165,3 +172,69 @@ def blocked(group: int, repeats: int) -> list[float]:
         problem.risk_and_subgradient(w)
         seconds.append(time.perf_counter() - start)
     return seconds
+
+
+def _earlier(effort: int) -> tuple[Table, list[Target]]:
+    rows, targets = [], []
+    for rows_count, times in _EARLIER.items():
+        found = fresh("pairs:beside_earlier", rows=rows_count, times=times, repeats=5 + 4 * effort).result
+        for name, (now, before) in found.items():
+            over = ratio(now, before)
+            times_of = (seconds_text(median(part) / times) for part in (now, before))
+            rows.append((name, f"{rows_count:,}", *times_of, f"{over:.2f}"))
+            targets.append(at_most(f"{name}, {rows_count:,} rows: time over the earlier sums'", over, 0.6))
+    note = (
+        "Value and gradient in the scores. Earlier: the sums over pairs of November 2026, before formulations were "
+        "declared as expressions, kept in benchmarks/earlier_pairs.py. RankSVM has queries of 120 rows with 5 grades. "
+        "The median of ratios within a round."
+    )
+    columns = ("one evaluation", "rows", "seconds", "earlier", "time over the earlier")
+    return Table("Sums over pairs, now and earlier", columns, tuple(rows), note), targets
+
+
+def beside_earlier(rows: int, times: int, repeats: int) -> dict[str, Any]:
+    """Time evaluations of a push and of RankSVM, in turns with those of before, which must agree."""
+    import numpy as np
+    from earlier_pairs import push_evaluation, rank_svm_evaluation
+    from instances import linear_rows
+
+    import convexrank as cr
+
+    X, y = linear_rows(rows)
+    scores = X @ np.linspace(0.1, 0.3, X.shape[1])
+    grades = np.clip(np.round(linear_rows(rows, graded=True)[1] / 2.0 + 1.0), 0, 4)
+    push = cr.problems.Push(X, y, price=2, loss="hinge", l2=1.0)
+    svm = cr.problems.RankSVM(X, grades, np.arange(rows) // 120, l2=1.0)
+    layout = _layout(grades, svm.groups.offsets)
+    evaluations = {
+        "Push, hinge, power 2": (push, lambda: push_evaluation(scores, y)),
+        "RankSVM, hinge": (svm, lambda: rank_svm_evaluation(scores, *layout)),
+    }
+    found = {}
+    for name, (problem, earlier) in evaluations.items():
+        now = partial(problem.risk_and_score_gradient, scores)
+        for ours, theirs in zip(now(), earlier(), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9 * np.abs(theirs).max())
+        jobs = {key: partial(_often, one, times) for key, one in (("now", now), ("earlier", earlier))}
+        measured = interleaved(jobs, repeats)
+        found[name] = measured["now"], measured["earlier"]
+    return found
+
+
+def _layout(grades: Any, offsets: Any) -> tuple[Any, Any, Any]:
+    """Return ranks 0, 1, … within each query, the ends of queries, and for each row 1 over the pairs of its query."""
+    import numpy as np
+
+    ranks, weights = np.empty(len(grades), dtype=np.int64), np.empty(len(grades))
+    for start, end in pairwise(offsets.tolist()):
+        found, ranks[start:end], counts = np.unique(
+            grades[start:end], return_inverse=True, return_counts=True
+        )
+        pairs = ((end - start) ** 2 - (counts**2).sum()) // 2
+        weights[start:end] = 1.0 / pairs if len(found) > 1 else 0.0
+    return ranks, offsets, weights
+
+
+def _often(run: Callable[[], object], times: int) -> None:
+    for _ in range(times):
+        run()

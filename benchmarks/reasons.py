@@ -89,6 +89,10 @@ REASONS: dict[str, str] = {
         "Each resample has its own weights, steps and certificate; the exponentials and logarithms of all shares take "
         "most of the time, and resamples cannot share them."
     ),
+    r"time over the earlier sums'$": (
+        "Of some hundred rows most of the time are calls from Python, which the earlier sums alone do without. Of a "
+        "million, sorts take half of the time, and each number of a sorted row is read from a random place."
+    ),
     r"RankSVM, squared hinge, l1": (
         "liblinear has the differences of rows, which are formed for it and not counted; the push never forms them, "
         "and sorts the scores in each step."

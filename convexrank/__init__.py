@@ -1,5 +1,9 @@
 """Convex ranking objectives: solved exactly with cvxpy, solved fast, with a check that the two answers agree.
 
+Begin with ``PushRanker`` for rows of two classes, ``TableEncoder`` before it for a table, ``RetargetingRanker`` for
+queries, ``pagerank`` for a graph, ``Formulation`` for an objective of your own. ``convexrank.problems`` has all
+formulations, ``convexrank --help`` lists the commands, and ``docs/quick_start.rst`` is the first page.
+
 Names are imported when they are first used, so that ``import convexrank`` takes little time.
 """
 

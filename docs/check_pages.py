@@ -1,4 +1,4 @@
-"""Code too wide for a page, and links that lead nowhere, in pages, docstrings and Markdown: python docs/check_pages.py.
+"""Code too wide, dead links, and too many words, in pages, docstrings and Markdown: python docs/check_pages.py.
 
 The build finds most dead links too, minutes later; a role whose name does not exist it leaves as plain text.
 """
@@ -16,9 +16,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # What a window of 1280 points shows without scrolling, under _static/custom.css; a docstring is set farther in.
 PAGE_COLUMNS, DOCSTRING_COLUMNS, PROSE_COLUMNS = 120, 116, 130
+# What the landing page and the first three of its doors may have together: a word more has to replace another.
+DOORS, WORDS = 3, 36_500
 
 _ROLE = re.compile(r":(doc|ref|mod|class|func|meth|attr|data):`(?:[^`<]*<)?([^`>]+)>?`")
 _OPENS_A_LITERAL_BLOCK = re.compile(r"(?!\.\. ).*::$|\.\. (code-block|parsed-literal)::")
+_DOOR = re.compile(r"^\.\. toctree::\n((?: +.*\n|\n)+)", re.MULTILINE)
 _LABEL = re.compile(r"^\.\. _([^:`]+):", re.MULTILINE)
 _MARKDOWN_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 _NAMED_FILE = re.compile(r"`((?:convexrank|annex|tests|docs|examples|benchmarks)/[\w./-]+\.\w+)`")
@@ -82,6 +85,22 @@ def wide_code(text, columns):
         if literal is None and not example and _OPENS_A_LITERAL_BLOCK.match(bare):
             literal = indent
     return found
+
+
+def too_many_words(on_pages, docs):
+    """What the landing page and its first doors have beyond their budget; an index of a folder stands for its pages."""
+    index = next((page for page in on_pages if page.file == docs / "index.rst"), None)
+    if index is None:
+        return []
+    doors = [door.split() for door in _DOOR.findall(index.words)[:DOORS]]
+    listed = {docs / name for door in doors for name in door}
+    read = [
+        page
+        for page in on_pages
+        if page is index or page.file.with_suffix("") in listed or page.file.parent / "index" in listed
+    ]
+    words = sum(len(page.words.split()) for page in read)
+    return [f"{index.file}: the first {DOORS} doors have {words} words, at most {WORDS}"] * (words > WORDS)
 
 
 def wide_prose(text, columns):
@@ -194,7 +213,8 @@ def findings(root):
     """Return everything that is wrong below a folder with docs/, convexrank/ and Markdown."""
     on_pages, in_docstrings, in_markdown = pages(root), docstrings(root), markdown(root)
     labels = {label for page in on_pages for label in _LABEL.findall(page.words)}
-    found = [finding for page in on_pages for finding in wide_code(page, PAGE_COLUMNS)]
+    found = too_many_words(on_pages, root / "docs")
+    found += [finding for page in on_pages for finding in wide_code(page, PAGE_COLUMNS)]
     found += [finding for text in in_docstrings for finding in wide_code(text, DOCSTRING_COLUMNS)]
     # The changelog has one line for each change, so that branches merge.
     written = [text for text in in_markdown if text.file.name != "CHANGELOG.md"]
@@ -206,5 +226,8 @@ def findings(root):
 
 if __name__ == "__main__":
     wrong = findings(ROOT)
-    print("\n".join(wrong) or "pages, docstrings and Markdown: no code too wide, no dead link")
+    print(
+        "\n".join(wrong)
+        or "pages, docstrings and Markdown: no code too wide, no dead link, within the budget of words"
+    )
     sys.exit(bool(wrong))

@@ -16,6 +16,7 @@ from convexrank.core import certificates
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.minorants import EPS, Bundle, Minorant
 from convexrank.problems import REGISTRY, _samples
+from convexrank.regularizers.norms import FEASIBLE
 from tests.tolerances import tolerance
 
 DRAWN = {name: formulation.random(0) for name, formulation in REGISTRY.items()}
@@ -125,6 +126,21 @@ def test_a_bound_that_is_above_the_value_refutes_itself_however_little():
     assert 0.0 <= above.bound(2.0 + 5e-13) <= 1e-12
     for lower in (2.0 + 2e-12, 2.5, math.inf, -math.inf, math.nan):
         assert above.bound(lower) == math.inf
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_evidence_holds_for_a_point_that_is_outside_its_ball_by_rounding(seed):
+    """There the objective may be below the optimum, which is no contradiction."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(scale=3.0, size=(12, 3)), np.arange(12) % 2
+    problem = cr.problems.ConvexRisk(X, y, "hinge", l2_ball=0.5)
+    solution = problem.solve(tol=1e-12)
+    w = solution.x * (1.0 + 0.5 * FEASIBLE)
+    found = problem.certificate(w, solution.witness)
+    assert found.value < solution.value - solution.gap
+    assert found.lower_bound <= solution.value
+    # the tangent at the point alone, of a risk with kinks, says far less
+    assert found.gap <= 1e-10 < 1e-4 < problem.certificate(w, cr.Witness(w[None], np.ones(1))).gap
 
 
 def test_rounding_is_taken_off_the_bound_of_a_far_point():

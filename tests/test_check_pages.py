@@ -65,6 +65,22 @@ def test_a_planted_fault_of_a_page_is_found(check, tree, words, complaint):
     assert complaint in found[0]
 
 
+def test_words_beyond_the_budget_are_found(check, tree, monkeypatch):
+    docs, part = tree / "docs", tree / "docs" / "part"
+    names = ("page", "part/index", "other", "in_the_fourth_door")
+    toctrees = [f".. toctree::\n   :hidden:\n\n   {name}\n\n" for name in names]
+    (docs / "index.rst").write_text("".join(toctrees))
+    (part / "page.rst").write_text("in a folder, by its index")
+    for name in names:
+        (docs / f"{name}.rst").write_text("three words here")
+    counted = sum(len(text.split()) for text in toctrees) + 3 * 3 + 6
+    for budget, complaints in ((counted, 0), (counted - 1, 1)):
+        monkeypatch.setattr(check, "WORDS", budget)
+        found = check.too_many_words(check.pages(tree), docs)
+        assert len(found) == complaints
+        assert all(f"have {counted} words, at most {budget}" in complaint for complaint in found)
+
+
 def test_prose_is_not_code(check, tree):
     (tree / "docs" / "index.rst").write_text(f"::\n\n    x = 1\n\n{WIDE}\n\n>>> 1\n1\n\n{WIDE}\n")
     assert check.findings(tree) == []

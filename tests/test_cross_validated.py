@@ -28,7 +28,11 @@ def graded(queries=9, rows=8, d=4, seed=0):
     return X, y, np.array([f"q{k}" for k in np.arange(len(X)) % queries])
 
 
-@parametrize_with_checks([PushRankerCV(n=3, cv=2, tol=1e-6)])
+# the checks know of no queries: all rows are one, which only folds of rows divide
+@parametrize_with_checks([
+    PushRankerCV(n=3, cv=2, tol=1e-6),
+    RetargetingRankerCV(n=3, cv=KFold(2, shuffle=True, random_state=0)),
+])  # fmt: skip
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -245,6 +249,8 @@ def test_bad_input_is_refused_by_name():
             PushRankerCV(**options).fit(*data)
     with pytest.raises(ValueError, match="qid has 2 queries"):
         RetargetingRankerCV(cv=3).fit(*graded(queries=2))
+    with pytest.raises(ValueError, match=r"all rows are one query, .* pass qid"):
+        RetargetingRankerCV(cv=3).fit(*graded(queries=2)[:2])
 
 
 def test_a_gap_that_is_not_met_is_said():

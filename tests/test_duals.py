@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -175,6 +176,17 @@ def test_rows_that_are_apart_by_little_are_not_balanced():
         primal = cr.problems.PNormPush([[apart], [1.0], [0.0], [-1.0]], [1, 1, 0, 0], 2.0)
         v = feasible.balanced(primal.conjugate, primal.X, np.array([1.0, 1e-12, 1.0, 1e-12]))
         assert (v is not None) == found
+
+
+@pytest.mark.parametrize(("size", "least"), [(100.0, 200.0), (0.1, 1.0)])
+@pytest.mark.parametrize(("share", "found"), [(0.9, True), (1.1, False)])
+def test_rows_are_balanced_up_to_rounding_of_large_weights(size, least, share, found):
+    """Of weights that stay where they are: the residual is what they differ by."""
+    v = np.array([size, size + share * least * 1e-11])
+    stays = SimpleNamespace(
+        matrix=sparse.csr_array([[1.0, -1.0]]), shift=None, sums=sparse.csr_array((0, 2)), near=lambda x: v
+    )
+    assert (feasible.balanced(stays, np.ones((1, 1)), v) is not None) == found
 
 
 @EVERY

@@ -179,6 +179,8 @@ FOUND = [
     ("convexrank.divergences.projections.hyperplanes.project_halfspace", "y"),
     ("convexrank.inference.promises.thresholds.threshold", "scores"),
     ("convexrank.estimators.cross_validated.RetargetingRankerCV", "qid"),
+    ("convexrank.inference.graded_intervals.m_ary_risk_interval", "m"),
+    ("convexrank.inference.graded_intervals.m_ary_risk_interval", "y"),
 ]
 
 

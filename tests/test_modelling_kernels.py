@@ -18,6 +18,7 @@ from convexrank.modelling.jax_reading import JaxRisk
 from convexrank.modelling.kernels import layout, logistic, pairs, plain, running_sums, swept
 from convexrank.modelling.kernels.pairs import BlockedPairs, pair_kernel
 from convexrank.modelling.kernels.plain import PlainPairs
+from convexrank.modelling.kernels.sorted_runs import sorted_runs
 from convexrank.modelling.program import Program
 from tests.test_pairwise import DRAWN, PLAIN, POLYNOMIAL, SCORES, brute_graded, draw_graded, same
 from tests.tolerances import tolerance
@@ -47,7 +48,7 @@ def program(name, y, w, way="chosen"):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("way", WAYS)
 def test_graded_rows_are_the_double_loop(scores, name, seed, way, monkeypatch):
-    """Few grades by their bits and many by a sweep; blocks of one row, of a few, and of all."""
+    """Few grades by a pass with sums of each and many by a sweep; blocks of one row, of a few, and of all."""
     if name == "exponential" and scores in STEEP:
         scores = "offset"
     f, y, w = draw_graded(scores, seed)
@@ -117,6 +118,22 @@ FUNCTIONS = {
     "squared hinge": functions.squared_hinge,
     "huber": functions.huber(1.0),
 }
+
+
+@pytest.mark.parametrize("scores", ["drawn", "ties", "not numbers"])
+def test_each_query_is_sorted_with_its_own_rows(scores):
+    """By comparing all rows where they are few; what is not a number does not lead outside the query."""
+    sort, rng = sorted_runs()[0], np.random.default_rng(0)
+    sizes = [1, 2, 7, 255, 256, 257, 900]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    x = rng.normal(size=starts[-1]) if scores == "drawn" else rng.integers(0, 3, size=starts[-1]) * 1.0
+    if scores == "not numbers":
+        x[rng.random(len(x)) < 0.3] = np.nan
+    order = sort(x, starts)
+    for start, end in itertools.pairwise(starts):
+        assert np.array_equal(np.sort(order[start:end]), np.arange(start, end))
+        if scores != "not numbers":
+            assert np.array_equal(x[order[start:end]], np.sort(x[start:end]))
 
 
 def atom(function, rng, graded, several):
@@ -274,6 +291,10 @@ BUGS = {
     ),
     "the sweep by the wrong grades": (
         spoilt(swept.SweptPairs, "sums", lambda old: lambda self, *a, to_lower: old(self, *a, to_lower=not to_lower)),
+        functions.hinge,
+    ),
+    "few grades by the wrong order": (
+        spoilt(pairs.FewGrades, "_powers", lambda old: lambda self, w, to_lower: old(self, w, not to_lower)),
         functions.hinge,
     ),
     "a factor forgotten": (

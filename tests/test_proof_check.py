@@ -121,6 +121,20 @@ def test_what_is_honest_is_confirmed(name, copies, capsys):
     assert said(copies / name, capsys, 0).startswith(f"proved: {name}, ")
 
 
+@pytest.mark.parametrize(("steps_outside", "accepted"), [(0.9, True), (1.1, False)])
+def test_a_point_lies_outside_its_ball_by_rounding_at_most(steps_outside, accepted, copies, capsys):
+    content, arrays = read(copies / "ConvexRisk")
+    radius, w = content["radius"] * (1.0 + steps_outside * 2.0**-30), arrays["w.npy"]
+    arrays["w.npy"] = w * (radius / np.linalg.norm(w))
+    write(copies / "ConvexRisk", content, arrays)
+    text = said(copies / "ConvexRisk", capsys)
+    assert ("outside its ball" in text) != accepted
+    if accepted:  # the value is another one than that of the claim, and a little lower
+        content["claim"]["value"] = float(re.findall(r"the value is ([^'\"]+)", text)[0])
+        write(copies / "ConvexRisk", content, arrays)
+        said(copies / "ConvexRisk", capsys, 0)
+
+
 # --- forged statements: the hashes are right, the mathematics is that of no formulation -------------------------------
 
 
@@ -731,3 +745,23 @@ def test_the_mean_of_the_highest_is_no_more_than_their_mean():
         found = check.highest([(1.0, one) for one in (lower, upper, check.Convex(arb(0)))], arb(1))
         assert found.value == upper.value
         assert found.value - found.slack == (lower.value + upper.value) / 2
+
+
+def test_what_parts_lose_below_their_value_the_whole_loses_too():
+    kinds = ((3, 0.5), (2, 0.25), (0, 8))
+    first, second, low = (check.Convex(arb(height), arb(slack), affine=False) for height, slack in kinds)
+    assert check.highest([(1.0, one) for one in (low, second, first)], arb(2)).slack == arb(0.75) / 2
+    assert check.add((arb(2), first), (arb(3), second), (arb(-1), check.Convex(arb(1)))).slack == arb(1.75)
+    assert check.through(lambda x: (x * x, 2 * x, arb(0.125)), first).slack == arb(0.125) + 6 * arb(0.5)
+    with at_precision(128):  # a float says that this is where the hinge begins
+        value, slope, slack = check.LOSSES["Hinge"][1](arb(2) ** -60 - 1)
+        assert (value, slope, slack) == (arb(2) ** -60, arb(0), arb(2) ** -60)
+
+
+def test_what_a_tangent_loses_is_part_of_the_gap(copies, monkeypatch):
+    data = check.load(copies / "PNormPush", copies)
+    gap, risk = check.gap_of(data, math.inf)[1], check.risk
+    monkeypatch.setattr(
+        check, "risk", lambda d, t: check.through(lambda x: (x, arb(1), arb(0.25)), risk(d, t))
+    )
+    assert abs(check.gap_of(data, math.inf)[1] - gap - 0.25) < 1e-12

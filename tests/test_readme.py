@@ -10,6 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import convexrank as cr
+from tests.coverage_figure import with_figure
 from tests.readme_quick_start import README, check, execute, quick_start
 from tests.tolerances import tolerance
 
@@ -86,3 +87,18 @@ def test_a_planted_fault_is_caught(fast: _Ending, exact: _Ending) -> None:
     check({"sol": _Ending(1.0), "ref": _Ending(1.0)}, tolerance("readme"))
     with pytest.raises(AssertionError):
         check({"sol": fast, "ref": exact}, tolerance("readme"))
+
+
+@pytest.mark.parametrize("measured", [0, 80, 81, 89, 90, 91, 92, 100])
+def test_the_share_of_lines_is_rewritten_where_it_is_off(measured: int) -> None:
+    text = "# title\n\nTests run 90 % of the lines, and 90 % is no figure.\n"
+    expected = text if abs(measured - 90) <= 1 else text.replace("run 90 %", f"run {measured} %")
+    assert with_figure(text, measured) == expected
+
+
+def test_the_share_of_lines_is_stated_once() -> None:
+    assert "Tests run 7 % of the lines" in with_figure(TEXT, 7)
+    with pytest.raises(ValueError, match="stated 2 times"):
+        with_figure(TEXT + TEXT, 90)
+    with pytest.raises(ValueError, match="stated 0 times"):
+        with_figure("# title\n", 90)

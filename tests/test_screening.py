@@ -230,6 +230,8 @@ def test_columns_within_rounding_of_l1_stay(margin, stays):
         2.0 - 16.0 * EPS - reach * (1.0 + 64.0 * margin * EPS), 0.0 * pull, np.ones(50), 0.0, 1e-3
     )
     assert (replace(still, bends=bends)._may_matter(problem, sizes, near, 1.0) == stays).all()
+    close = DualPoint(np.full(12, 2.0 * (1.0 - 8.0 * margin * EPS)), 0.0 * pull, np.ones(50), 0.0, 1e-3)
+    assert (still._may_matter(problem, sizes, close, 1.0) == stays).all()
 
 
 def test_at_another_l1_the_copy_stays_unless_a_column_outside_or_less_than_half_of_it_is_left(monkeypatch):

@@ -408,10 +408,14 @@ def test_what_pairs_prove_by_a_sort_is_what_they_prove_one_by_one(loss, weighted
 
 
 @pytest.mark.parametrize("sparsely", [False, True])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
-def test_the_hessian_of_the_highest_sums_by_rows_and_pairs_is_that_of_its_products(
-    loss, sparsely, monkeypatch
-):
+@pytest.mark.parametrize(
+    "loss", ["hinge", "squared_hinge", "logistic", "sums of hinge", "sums of squared_hinge"]
+)
+def test_the_hessian_of_the_highest_sums_is_that_of_its_products(loss, sparsely, monkeypatch):
+    """By running sums of the columns, or by rows and pairs: of a loss without running sums, or where X is too large."""
+    if not loss.startswith("sums of "):
+        monkeypatch.setattr(_smoothed_weights, "_SUMS", 0)
+    loss = loss.removeprefix("sums of ")
     X, y = binary(3, 200)
     # all pairs and all rows; in use some of them
     for name, value in {"_VERY_MANY": 0, "_PAIRS_PER_ROW": 10**6, "_PAIRS_PER_UNKNOWN": 10**6}.items():

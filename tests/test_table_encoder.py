@@ -67,6 +67,25 @@ def test_columns_are_those_of_plain_loops():
     ]
 
 
+def test_a_table_of_texts_becomes_a_frame_where_sparse_columns_are_not_wanted():
+    table = frame()
+    options = {"rarest": 3, "drop": ["amount", "known"]}  # what is left has more zeros than not
+    plain, expected = features(table, **options)
+    assert not isinstance(plain.transform(table), np.ndarray)
+    framed = TableEncoder(**options, sparse_output=False).set_output(transform="pandas").fit(table)
+    found = framed.transform(table)
+    assert isinstance(found, pd.DataFrame)
+    assert list(found.columns) == list(plain.get_feature_names_out())
+    np.testing.assert_array_equal(found.to_numpy(), expected)
+    weights = np.arange(1.0, 1 + found.shape[1])
+    terms = [encoder.contributions(weights, table) for encoder in (plain, framed)]
+    assert list(terms[0]) == list(terms[1])
+    for ours, theirs in zip(*(part.values() for part in terms), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance("summation"), atol=tolerance("summation"))
+    ranker = PushRanker().fit(found, table["city"] == "Rome")
+    assert set(framed.explain(ranker, table.iloc[[0]]).terms) == set(terms[0])
+
+
 def test_texts_are_read_as_the_numbers_that_they_are():
     """A file has texts only: gaps are empty, and numbers are written in digits."""
     table = frame()

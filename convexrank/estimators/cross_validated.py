@@ -143,9 +143,10 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
         if isinstance(count, int | np.integer):
             groups = np.zeros(len(y)) if qid is None else qid
             if int(count) > (queries := len(np.unique(groups))):
+                held = "all rows are one query" if queries == 1 else f"qid has {queries} queries"
+                other = "qid, the query of each row" if queries == 1 else f"cv={queries}, or a splitter"
                 raise ValueError(
-                    f"cv is {count}, but qid has {queries} queries, of which a fold needs one at least; "
-                    f"pass cv={queries}, or a splitter."
+                    f"cv is {count}, but {held}, of which a fold needs one at least; pass {other}."
                 )
             splitter: Any = GroupKFold(int(count))
         else:

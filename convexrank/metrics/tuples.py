@@ -177,6 +177,28 @@ def systems(
     another by one row after the other. Returns one array of shape (q, t) for each row of a tuple; the tuples of several
     systems at once, one system after the other.
     """
+    some: list[list[Array]] = []
+    for block in _blocks_of_systems(samples, taken, wanted, rng):
+        some.append(block)
+        if 2 * sum(rows[0].shape[1] for rows in some) > _OF_SYSTEMS:
+            yield _joined(some)
+            some = []
+    if some:
+        yield _joined(some)
+
+
+def _joined(blocks: list[list[Array]]) -> list[Array]:
+    return (
+        blocks[0]
+        if len(blocks) == 1
+        else [np.concatenate(rows, axis=1) for rows in zip(*blocks, strict=True)]
+    )
+
+
+def _blocks_of_systems(
+    samples: Sequence[Array], taken: int, wanted: int, rng: np.random.Generator
+) -> Iterator[list[Array]]:
+    """The systems of one draw after the other, in blocks; of large tuples a draw has few."""
     size, seen = min(sample.shape[1] for sample in samples) // taken, 0
     while seen < wanted:
         places = [

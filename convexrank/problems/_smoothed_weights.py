@@ -28,7 +28,7 @@ from convexrank.modelling.curvature.diagonal import columns_of
 from convexrank.modelling.curvature.products import gradient_moved
 from convexrank.modelling.expressions import Affine, Highest, PairSums
 from convexrank.modelling.kernels.highest import partial_shares
-from convexrank.modelling.kernels.pairs import WindowedPairs, some_pairs
+from convexrank.modelling.kernels.pairs import SortedPairs, WindowedPairs, some_pairs
 from convexrank.modelling.recession import shift
 from convexrank.modelling.smoothing.programs import Smoothing, SmoothRisk, sums_pairs_only
 from convexrank.modelling.smoothing.smoothed import Smoothed
@@ -41,6 +41,8 @@ _PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN = 10, 200
 # Where a mean of the highest is one of sums over at least so many pairs, its Hessian is about that of some rows and
 # pairs: of so many pairs of rows whose shares move with all upper ones.
 _VERY_MANY, _ENTRIES = 200_000, 2_000_000
+# The most entries of columns of which there are running sums.
+_SUMS = 20_000_000
 #: Scores from this size on, beside which a log-sum-exp has kinks.
 FAR = 1e6
 
@@ -146,8 +148,12 @@ class _Whole:
         return squares_times(entries(self.risks.X), found.diagonal)
 
     def matrix(self) -> Array:
-        """Return the Hessian: of means of the highest sums about by some rows and pairs, else column by column."""
-        if self.risks.tops is not None:
+        """Return the Hessian; about, by some of many pairs, where these are of the highest and no sort adds them up."""
+        if (tops := self.risks.tops) is not None:
+            if all(self._has_columns(pairs) for pairs, *_ in tops):
+                return sum(
+                    (self._of_sorted(*places) for places in tops), np.zeros(2 * self.risks.X.shape[1:])
+                )
             found = _Listed(self.risks, self.here).of_pairs()
             for places in self.risks.tops:
                 found += self._of_top(*places)
@@ -155,6 +161,37 @@ class _Whole:
         X = dense(self.risks.X)
         found = np.stack([self._turned(np.ascontiguousarray(column)) for column in X.T])
         return 0.5 * (found + found.T)
+
+    def _has_columns(self, pairs: int) -> bool:
+        """Whether a sort adds up columns over the partners of a row."""
+        node, kernel = self.here.program.nodes[pairs], self.here.state[1][pairs][0]
+        entries = len(node.upper_axis.rows) * self.risks.X.shape[1]  # type: ignore[attr-defined]
+        return isinstance(kernel, SortedPairs) and node.grades is None and entries <= _SUMS  # type: ignore[attr-defined]
+
+    def _of_sorted(self, pairs: int, factor: float, top: int) -> Array:
+        """The Hessian of a mean of the highest sums, times a factor, of the rows that have a share."""
+        program, (_, memories, adjoints) = self.here.program, self.here.state
+        node, kernel, highest = program.nodes[pairs], memories[pairs][0], program.nodes[top]
+        a, b = (program.own_factors[place] for place in reversed(program.args[pairs]))
+        weights, u, X = node.weights, adjoints[pairs], entries(self.risks.X)  # type: ignore[attr-defined]
+        upper = dense(X[node.upper_axis.rows])  # type: ignore[attr-defined]
+        centre = upper.mean(axis=0) if a == b else 0.0  # an offset of the features cancels
+        upper = upper - centre
+        rows = np.flatnonzero(u)
+        lower, u, shares = (
+            dense(X[node.axis.rows[rows]]) - centre,  # type: ignore[attr-defined]
+            u[rows],
+            partial_shares(highest, memories[top])[rows],  # type: ignore[arg-type]  # the mean of the highest
+        )
+        slopes, bends = kernel.of_columns(weights[:, None] * np.insert(upper, 0, 1.0, axis=1), rows)
+        back = weights * kernel.sums(adjoints[pairs], (2,), to_lower=False)[0]
+        across = a * b * lower.T @ (u[:, None] * bends[:, 1:])
+        found = weighted_gram(a * lower, u * bends[:, 0]) + weighted_gram(b * upper, back) - across - across.T
+        if not shares.any():
+            return found
+        moved = factor * (a * slopes[:, :1] * lower - b * slopes[:, 1:])
+        rate = float(adjoints[top][0]) / highest.width  # type: ignore[attr-defined]
+        return found + rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
 
     def _of_top(self, pairs: int, factor: float, top: int) -> Array:
         """The part of a mean of the highest sums, times a factor: of rows whose shares move, every so many-th."""

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from convexrank.data import check_integer, check_list, check_vector, shown
+from convexrank.data import check_flag, check_integer, check_list, check_vector, shown
 from convexrank.estimators.tables.columns import ENCODERS, all_read, columns_of, kind_of
 from convexrank.features import Explanation
 from convexrank.features.explanations import one_row
@@ -50,6 +50,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Columns of numbers that are names, such as codes.
     drop : sequence of str
         Columns that are not features.
+    sparse_output : bool
+        Whether features of which most are 0 come as a sparse matrix; ``set_output(transform="pandas")`` needs False.
 
     Attributes
     ----------
@@ -79,6 +81,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     most: int = 100
     categories: Any = ()
     drop: Any = ()
+    sparse_output: bool = True
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the transformer to scikit-learn: columns of any type, with gaps."""
@@ -101,6 +104,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         rarest = check_integer(self.rarest, "rarest", 1)
         most = check_integer(self.most, "most", 2)
+        check_flag(self.sparse_output, "sparse_output")
         columns = columns_of(X)
         if len(next(iter(columns.values()))) == 1:
             raise ValueError("X has 1 sample, expected two rows or more: a column of one row has one value.")
@@ -127,17 +131,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 self.kinds_[name], self._encoders[name] = kind, encoder
         if not self._encoders:
             raise ValueError(f"X has no column with something to learn from: {shown(self.left_out_)}.")
-        self.means_ = np.asarray(self.transform(columns).mean(axis=0)).ravel()
+        self.means_ = np.asarray(self._features(columns).mean(axis=0)).ravel()
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the features of rows, shape (n, number of features): an array, or CSR if most entries are 0.
+        """Return the features of rows, shape (n, number of features): an array, or CSR (see ``sparse_output``).
 
         Raises
         ------
         ValueError
             When a column of the fit is missing, or columns of numbers hold other texts; all are named.
         """
+        return self._features(X)
+
+    def _features(self, X: Any) -> Any:
+        """What transform returns before set_output makes a frame of it."""
         check_is_fitted(self, "kinds_")
         columns = columns_of(X)
         if not hasattr(X, "columns") and not isinstance(X, Mapping) and len(columns) != self.n_features_in_:
@@ -153,7 +161,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         parts = [self._encoders[name].transform(values) for name, values in read.items()]
         made = sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts]))
         entries = math.prod(cast(tuple[int, int], made.shape))
-        return made if 2 * made.nnz < entries else made.toarray()
+        return made if self.sparse_output and 2 * made.nnz < entries else made.toarray()
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the features, such as ``"city = Rome"``."""
@@ -184,7 +192,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             When the number of weights is not that of the features, or as in :meth:`transform`.
         """
-        features = self.transform(X)
+        features = self._features(X)
         weights = check_vector(weights, len(self.means_), "weights", each="feature")
         ends = np.cumsum([len(self._names(name)) for name in self.kinds_])
         return {

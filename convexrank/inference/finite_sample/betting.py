@@ -53,7 +53,9 @@ def generator(numbers: Array) -> np.random.Generator:
 
     A seed for all samples would be one order of the sorted numbers for all of them, about which nothing is proved.
     """
-    digest = hashlib.blake2b((np.round(numbers, 9) + 0.0).tobytes(), digest_size=16)
+    with np.errstate(over="ignore"):  # a number whose multiple overflows counts as infinity
+        rounded = np.round(numbers, 9) + 0.0
+    digest = hashlib.blake2b(rounded.tobytes(), digest_size=16)
     return np.random.default_rng(int.from_bytes(digest.digest(), "little"))
 
 

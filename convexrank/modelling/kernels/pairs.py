@@ -17,10 +17,11 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.kernels.few_grades import MOST_GRADES, grade_sums
 from convexrank.modelling.kernels.layout import layout_of
 from convexrank.modelling.kernels.logistic import WIDEST, LogisticPairs
 from convexrank.modelling.kernels.running_sums import RunningSums
-from convexrank.modelling.kernels.sorted_runs import sorted_runs
+from convexrank.modelling.kernels.sorted_runs import segments, sorted_runs
 from convexrank.modelling.kernels.swept import SweptPairs
 from convexrank.modelling.kernels.windows import window_loops
 
@@ -28,8 +29,8 @@ Array = np.ndarray
 
 # Pairs held at once, and pairs whose derivatives are kept.
 _BLOCK, _KEPT = 1 << 16, 1 << 21
-# Up to this many grades above the lowest, pairs are split by the bits of the grades.
-_FEW_GRADES = 8
+# Up to this many grades have running sums of their own.
+_FEW_GRADES = MOST_GRADES
 
 
 class PairKernel(Protocol):
@@ -47,8 +48,8 @@ def pair_kernel(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     """Return what makes the kernel of an atom at the scores of upper and of lower rows."""
     function = node.function
     if function.window is not None:
-        sides = _segments(node)
-        return lambda upper, lower: WindowedPairs(node, sides, upper, lower)
+        splits = None if node.grades is None else segments(node)
+        return lambda upper, lower: WindowedPairs(node, upper, lower, splits)
     if function.coefficients is not None and len(function.coefficients) <= 3:  # squares at most
         return _sorted(node)
     if function is functions.exp and node.grades is None:
@@ -67,27 +68,18 @@ def is_running(node: PairSums) -> bool:
 
 
 def _sorted(node: PairSums) -> Callable[[Array, Array], PairKernel]:
-    """One sort for each bit of the grades, or a sweep where that is too many."""
+    """Running sums for each grade, or a sweep where they are too many."""
     if node.grades is None:
-        sides = _segments(node)
-        return lambda upper, lower: SortedPairs(node, sides, upper, lower)
+        return lambda upper, lower: SortedPairs(node, upper, lower)
     ranks, counts = node.ranks
     highest = int(counts.max()) - 1
 
     def swept(upper: Array, lower: Array, rising: list[Array] | None = None) -> SweptPairs:
         return SweptPairs(node, (ranks, highest - ranks), upper, lower, rising)
 
-    if highest >= _FEW_GRADES:
+    if highest + 1 > _FEW_GRADES:
         return swept
-    sides = _segments(node)
-    return lambda upper, lower: SortedPairs(node, sides, upper, lower, swept)
-
-
-def _segments(node: PairSums) -> list[tuple[Array, Array, int]]:
-    kept = vars(node)  # also of its copies with another function
-    if "_segments" not in kept:
-        kept["_segments"] = segments(node)
-    return kept["_segments"]
+    return lambda upper, lower: FewGrades(node, (ranks, highest - ranks), upper, lower, swept)
 
 
 def _logistic(node: PairSums, upper: Array, lower: Array) -> PairKernel:
@@ -96,55 +88,52 @@ def _logistic(node: PairSums, upper: Array, lower: Array) -> PairKernel:
     return BlockedPairs(node, upper, lower)
 
 
-def segments(node: PairSums) -> list[tuple[Array, Array, int]]:
-    """Return segments of upper and of lower rows, all pairs of which count, and their number; −1 for rows without one.
-
-    Grades are split by their bits, so that every pair comes once: of two rows whose grades differ first in some bit,
-    the upper one has it set.
-    """
-    up, low = node.upper_axis.query, node.axis.query
-    if node.grades is None:
-        return [(up, low, node.axis.count)]
-    ranks, found = np.unique(node.grades, return_inverse=True)[1].ravel(), []
-    for bit in range(int(ranks.max()).bit_length()):
-        names, segment = np.unique(up * (len(ranks) + 1) + (ranks >> (bit + 1)), return_inverse=True)
-        is_upper = (ranks >> bit) & 1 == 1
-        found.append((np.where(is_upper, segment, -1), np.where(is_upper, -1, segment), len(names)))
+def _of_rows(weights: Array, count: int) -> Array:
+    """Return weights of rows as contiguous numbers that are not written to: of one kind for compiled loops."""
+    if np.shape(weights) != (count,):
+        weights = np.broadcast_to(weights, (count,))
+    found = np.ascontiguousarray(weights, dtype=np.float64).view()
+    found.flags.writeable = False
     return found
 
 
 class SortedPairs:
-    """A polynomial in (1 + x)₊, O(n log n), and log of the number of grades as often.
+    """A polynomial in (1 + x)₊ between two groups, O(n log n).
 
     Upper rows stand at x_i, lower rows at 1 + x_k; a pair counts where the upper row comes first. Running sums of
     powers of distances have terms of one sign, so that nothing cancels.
     """
 
+    takes_columns = False
+
     def __init__(
         self,
         node: PairSums,
-        splits: list[tuple[Array, Array, int]],
         upper: Array,
         lower: Array,
-        swept: Callable[[Array, Array, list[Array]], SweptPairs] | None = None,
+        splits: list[tuple[Array, Array, int]] | None = None,
     ) -> None:
         self.node, self.points = node, (upper, 1.0 + lower)
         sort, cut, self.run = sorted_runs()
         given = [(upper, node.upper_axis), (lower, node.axis)]
-        orders = [
+        self.orders = [
             sort(x, axis.starts) if axis.count > 1 else np.argsort(x)
             for x, axis in (given[:1] if node.upper is node.lower else given)
         ]
-        # many columns at once take a sweep, which sorts no more
-        self.takes_columns, self._swept = swept is not None, swept and partial(swept, upper, lower, orders)
-        self.sides = [(cut(orders[0], up, count), cut(orders[-1], low, count)) for up, low, count in splits]
+        if splits is None:  # all pairs of a query count
+            sides = [((self.orders[0], node.upper_axis.starts), (self.orders[-1], node.axis.starts))]
+        else:
+            sides = [
+                (cut(self.orders[0], up, count), cut(self.orders[-1], low, count))
+                for up, low, count in splits
+            ]
+        x, y = self.points
+        self.sides = [((x[ups[0]], *ups), (y[lows[0]], *lows)) for ups, lows in sides]
         # of either side the last weights, and the sums of powers with them
         self._last: dict[bool, tuple[Array, Array]] = {}
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
         """Return Σ w φ⁽ʲ⁾ over the partners."""
-        if self._swept is not None and np.ndim(weights) == 2:
-            return self._swept().sums(weights, derivatives, to_lower=to_lower)
         last = self._last.get(to_lower)
         if last is None or not np.array_equal(last[0], weights):
             last = self._last[to_lower] = weights, self._powers(weights, to_lower)
@@ -153,21 +142,74 @@ class SortedPairs:
         found = [[math.perm(m, j) * c * powers[m - j] for m, c in terms if m >= j] for j in derivatives]
         return [reduce(np.add, parts) if parts else 0.0 * powers[0] for parts in found]
 
+    def of_columns(self, weights: Array, rows: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of some lower rows, of columns of weights of the upper rows, where all are partners.
+
+        These are differences of running sums, about right: of directions, not of values.
+        """
+        coefficients = (*(self.node.function.coefficients or ()), 0.0, 0.0)
+        zero, one = self._running(weights, self.points[1][rows])
+        return coefficients[1] * zero + 2.0 * coefficients[2] * one, 2.0 * coefficients[2] * zero
+
+    def _running(self, weights: Array, *ends: Array) -> Array:
+        """Sums of powers of distances, 0 and 1, over the upper rows below each end; of two ends their difference."""
+        x, order, _ = self.sides[0][0]
+        sums = np.zeros((2, len(order) + 1, weights.shape[1]))
+        np.cumsum(weights[order], axis=0, out=sums[0, 1:])
+        np.cumsum(x[:, None] * weights[order], axis=0, out=sums[1, 1:])
+        found = []
+        for end in ends:
+            zero, one = sums[:, np.searchsorted(x, end)]
+            found.append(np.stack([zero, end[:, None] * zero - one]))
+        return found[0] if len(found) == 1 else found[0] - found[1]
+
+    @property
+    def _count(self) -> int:
+        """How many powers there are: two at least, squares where they are needed."""
+        return max(2, len(self.node.function.coefficients or ()))
+
     def _powers(self, weights: Array, to_lower: bool) -> Array:
-        """Sums of powers of distances over the partners, from 0 to 2."""
+        """Sums of powers of distances over the partners, from 0 to the degree."""
         here, there = (0, 1) if to_lower else (1, 0)
-        powers = np.zeros((3, len(self.points[there])))
-        weights = np.ascontiguousarray(np.broadcast_to(weights, self.points[here].shape), dtype=np.float64)
+        powers = np.zeros((self._count, len(self.points[there])))
+        weights = _of_rows(weights, len(self.points[here]))
         for sides in self.sides:
-            self.run(
-                1.0 if to_lower else -1.0,
-                self.points[here],
-                *sides[here],
-                weights,
-                self.points[there],
-                *sides[there],
-                powers,
-            )
+            self.run(1.0 if to_lower else -1.0, *sides[here], weights, *sides[there], powers)
+        return powers
+
+
+class FewGrades(SortedPairs):
+    """A polynomial in (1 + x)₊ between a few grades of the same rows, one after the other by score, O(n log n)."""
+
+    takes_columns = True
+
+    def __init__(
+        self,
+        node: PairSums,
+        ranks: tuple[Array, Array],
+        upper: Array,
+        lower: Array,
+        swept: Callable[[Array, Array, list[Array]], SweptPairs],
+    ) -> None:
+        super().__init__(node, upper, lower, [])
+        # many columns at once take a sweep, which sorts no more
+        self._ranks, self._swept = ranks, partial(swept, upper, lower, self.orders)
+
+    def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
+        """Return Σ w φ⁽ʲ⁾ over the partners."""
+        if np.ndim(weights) == 2:
+            return self._swept().sums(weights, derivatives, to_lower=to_lower)
+        return super().sums(weights, derivatives, to_lower=to_lower)
+
+    def _powers(self, weights: Array, to_lower: bool) -> Array:
+        """Sums of powers of distances over the partners, from 0 to the degree."""
+        here, there = (0, 1) if to_lower else (1, 0)
+        x, y = self.points[here], self.points[there]
+        weights = _of_rows(weights, len(x))
+        powers = np.empty((self._count, len(y)))
+        entering = x, self.orders[-here], self._ranks[here], weights
+        layout = y, self.orders[-there], self.node.axis.starts
+        grade_sums()(1.0 if to_lower else -1.0, *entering, *layout, powers)
         return powers
 
 
@@ -178,32 +220,34 @@ class WindowedPairs(SortedPairs):
     """
 
     def __init__(
-        self, node: PairSums, splits: list[tuple[Array, Array, int]], upper: Array, lower: Array
+        self,
+        node: PairSums,
+        upper: Array,
+        lower: Array,
+        splits: list[tuple[Array, Array, int]] | None = None,
     ) -> None:
         # only differences of a query matter, and near 0 they have less rounding
         up, low = node.upper_axis, node.axis
         middle = up.sums(upper) / up.sizes
-        super().__init__(node, splits, upper - up.spread(middle), lower - low.spread(middle))
+        super().__init__(node, upper - up.spread(middle), lower - low.spread(middle), splits)
         self.factor, self.width = node.function.window or (1.0, 0.0)
-        self.starts = self.points[1] - self.width
         self._of_lower: dict[str, Array] = {}
 
     def parts(self, weights: Array, *, to_lower: bool) -> dict[str, Array]:
         """Return sums over the partners of φ, its derivatives, their derivatives in the width, and of the hinge."""
         if to_lower and weights is self.node.upper_axis.stored_weights and self._of_lower:
             return self._of_lower
-        upper, n = self.points[0], len(self.points[1 if to_lower else 0])
-        far, near = np.zeros((3, n)), np.zeros((3, n))
-        weights_of = np.ascontiguousarray(
-            np.broadcast_to(weights, (len(self.points[0 if to_lower else 1]),)), dtype=np.float64
-        )
+        n = len(self.points[1 if to_lower else 0])
+        far, near = np.zeros((2, n)), np.zeros((3, n))
+        weights_of = _of_rows(weights, len(self.points[0 if to_lower else 1]))
         between, _ = window_loops()
         for ups, lows in self.sides:
+            starts = lows[0] - self.width
             if to_lower:
-                self.run(1.0, upper, *ups, weights_of, self.starts, *lows, far)
+                self.run(1.0, *ups, weights_of, starts, *lows[1:], far)
             else:
-                self.run(-1.0, self.starts, *lows, weights_of, upper, *ups, far)
-            between(upper, *ups, self.starts, self.points[1], *lows, weights_of, to_lower, near)
+                self.run(-1.0, starts, *lows[1:], weights_of, *ups, far)
+            between(*ups, starts, *lows, weights_of, to_lower, near)
         c, w = self.factor, self.width
         halves = near[2] / w
         found = {
@@ -223,6 +267,11 @@ class WindowedPairs(SortedPairs):
         found = self.parts(weights, to_lower=to_lower)
         return [found[("value", "slope", "bend")[j]] for j in derivatives]
 
+    def of_columns(self, weights: Array, rows: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of some lower rows, of columns of weights, about right."""
+        zero, one = self._running(weights, self.points[1][rows], self.points[1][rows] - self.width)
+        return self.factor / self.width * one, self.factor / self.width * zero
+
     def listed(self, most: int) -> tuple[Array, Array, int]:
         """Return places of the upper and lower rows of pairs between, every so many-th, so that there are not more."""
         _, listing = window_loops()
@@ -236,9 +285,7 @@ class WindowedPairs(SortedPairs):
     def _walk(self, listing: Callable[..., int], every: int, upper: Array, lower: Array) -> int:
         seen = 0
         for ups, lows in self.sides:
-            seen = listing(
-                self.points[0], *ups, self.starts, self.points[1], *lows, every, seen, upper, lower
-            )
+            seen = listing(*ups, lows[0] - self.width, *lows, every, seen, upper, lower)
         return seen
 
 

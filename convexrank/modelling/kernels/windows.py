@@ -34,12 +34,12 @@ def window_loops() -> tuple[Callable[..., Any], Callable[..., int]]:
             first = ends[s]
             for other in range(stops[s], stops[s + 1]):
                 k = others[other]
-                while first < ends[s + 1] and x[rows[first]] < starts[k]:
+                while first < ends[s + 1] and x[first] < starts[other]:
                     first += 1
                 place = first
-                while place < ends[s + 1] and x[rows[place]] < stops_at[k]:
+                while place < ends[s + 1] and x[place] < stops_at[other]:
                     i = rows[place]
-                    short = stops_at[k] - x[i]
+                    short = stops_at[other] - x[place]
                     target, weight = (k, weights[i]) if to_lower else (i, weights[k])
                     sums[0, target] += weight
                     sums[1, target] += weight * short
@@ -65,10 +65,10 @@ def window_loops() -> tuple[Callable[..., Any], Callable[..., int]]:
             first = ends[s]
             for other in range(stops[s], stops[s + 1]):
                 k = others[other]
-                while first < ends[s + 1] and x[rows[first]] < starts[k]:
+                while first < ends[s + 1] and x[first] < starts[other]:
                     first += 1
                 place = first
-                while place < ends[s + 1] and x[rows[place]] < stops_at[k]:
+                while place < ends[s + 1] and x[place] < stops_at[other]:
                     if seen % every == 0 and seen // every < len(upper):
                         upper[seen // every], lower[seen // every] = rows[place], k
                     seen += 1
