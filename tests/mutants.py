@@ -99,11 +99,34 @@ EQUIVALENT = {
             'base = total(power(y, p) for y in common + [weak * total(x)] * (kind <= "entry"))',
         ): "of the three words it is the first",
     },
+    "modelling/inequalities": {
+        (
+            "up, down = node.function.recession(np.array([1.0, -1.0])).tolist()",
+            "up, down = node.function.recession(np.array([1.0, - 2.0])).tolist()",
+        ): "slopes far out are those of a direction times its length, and only 0 is looked for",
+    },
     "modelling/certificates/reference": {
         (
             "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=-1))",
             "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=- 2))",
         ): "any number below 0 differs from that of the first query",
+        **{
+            (
+                "if not isinstance(node, Affine) or len(node.terms) != 1 or np.any(node.constant):",
+                f"if not isinstance(node, Affine) or len(node.terms) {now} or np.any(node.constant):",
+            ): why
+            for now, why in {
+                "> 1": "a node with arguments has terms",
+                ">= 1": "the longer way, which takes more time and gives the same",
+                "!= 0": "the longer way, which takes more time and gives the same",
+            }.items()
+        },
+    },
+    "modelling/balls": {
+        (
+            "return as_objects(a * 0 if a.is_zero() else a * (a / b).log() for a, b in pairs)",
+            "return as_objects(a * -1 if a.is_zero() else a * (a / b).log() for a, b in pairs)",
+        ): "any multiple of zero is zero",
     },
     "consensus/extreme_scores": {
         (

@@ -14,6 +14,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.graphs import reach
+from convexrank.graphs.io import long_lists
 from convexrank.problems import PageRank
 from tests.tolerances import tolerance
 
@@ -34,6 +35,84 @@ def links(graph):
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
+
+
+def read_with(monkeypatch, file, long, **options):
+    """What reading a file ends in, for files that are long from this number of bytes on."""
+    monkeypatch.setattr(long_lists, "LONG", long)
+    try:
+        graph = cr.Graph.read(file, **options)
+    except ValueError as error:
+        return str(error)
+    return graph.names, [part.tolist() for part in graph.edges()]
+
+
+# fields of lines that two readers could understand in two ways
+_FIELDS = [
+    "ann",
+    "bob",
+    " ann",
+    "bob ",
+    "007",
+    "7",
+    "1e3",
+    "NA",
+    "nan",
+    "é",
+    "a b",
+    "2.5",
+    "1_0",
+    "inf",
+    "-1",
+    "",
+    " ",
+]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"weighted": True}, {"weighted": False}, {"skip_rows": 2}, {"named": True}]
+)
+@pytest.mark.parametrize("delimiter", [",", "\t", " ", ";"])
+def test_long_lists_are_read_as_short_ones(tmp_path, monkeypatch, options, delimiter):
+    file, rng, fast = tmp_path / "edges.csv", np.random.default_rng(0), 0
+
+    def noticed(*given):
+        nonlocal fast
+        made = long_lists.read_long(*given)
+        fast += made is not None
+        return made
+
+    monkeypatch.setattr("convexrank.graphs.io.edge_lists.read_long", noticed)
+    for trial in range(60):
+        usual = ["ann", "bob", "cat", "dan"]
+        fields = usual if trial % 3 else _FIELDS
+        columns = 2 + int(rng.integers(2))
+        lines = [
+            delimiter.join([*rng.choice(fields, 2), *([f"{rng.random()}"] if columns == 3 else [])])
+            for _ in range(12)
+        ]
+        odd = [
+            lines[0] + delimiter,
+            "",
+            "   ",
+            "# no",
+            'a"b' + delimiter + "c",
+            delimiter.join("abcd"),
+            "ann",
+        ]
+        if trial % 4 == 0:
+            lines.insert(int(rng.integers(12)), odd[trial % len(odd)])
+        file.write_text("\r\n".join(lines) if trial % 5 == 0 else "\n".join(lines), encoding="utf-8")
+        options = {**options, "delimiter": delimiter}
+        assert read_with(monkeypatch, file, 0, **options) == read_with(monkeypatch, file, 10**9, **options)
+    assert fast > 10
+
+
+def test_a_separator_at_the_end_of_a_line_is_no_column(tmp_path, monkeypatch):
+    file = tmp_path / "edges.tsv"
+    for text in ("ann\tbob\t\nann\tcat\t1\n", "ann\tbob\t\nann\tcat\n"):
+        file.write_text(text)
+        assert read_with(monkeypatch, file, 0) == read_with(monkeypatch, file, 10**9)
 
 
 def test_names_may_hold_the_signs_of_comments(tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.inference import weights as resampling
 from convexrank.modelling import log_mean_exp, log_sum_exp
 from convexrank.solvers.jitted.devices import DeviceMemoryError, check_room, computing_on, find_device
 from convexrank.solvers.jitted.programs import accelerated, newton
@@ -401,6 +402,18 @@ def test_data_that_cannot_be_resampled_are_refused():
         cr.inference.bootstrap_weights(cr.problems.Retargeting(X, np.arange(ROWS) % 3, l2=0.1), 5, seed=0)
     with pytest.raises(ValueError, match="expected strengths above 0"):
         cr.inference.stability_selection(WITH_L1, l1=[0.0, 1.0], seed=0)
+
+
+def test_no_more_is_drawn_than_fits_into_memory():
+    most = resampling._MOST // ROWS
+    for name, draw in (
+        ("count", lambda count: cr.inference.bootstrap_weights(PUSH, count, seed=0)),
+        ("pairs", lambda pairs: cr.inference.stability_selection(WITH_L1, l1=[0.1], pairs=pairs, seed=0)),
+    ):
+        with pytest.raises(
+            ValueError, match=f"{name} is {most + 1}, expected at most {most} for {ROWS} rows"
+        ):
+            draw(most + 1)
 
 
 def test_figures_of_resampled_weights():

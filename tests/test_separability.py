@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,12 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
+from scipy.optimize import linprog
 
 import convexrank as cr
 from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after
 from convexrank.core import separability
 from convexrank.core.results import Status
 from convexrank.core.separability import find_separation
+from convexrank.modelling import expressions as tree
+from convexrank.modelling import recession
+from convexrank.modelling.inequalities import never_rising
+from tests.random_expressions import random_instance, scores_apart, tied_scores
 from tests.tolerances import tolerance
 
 
@@ -278,3 +284,50 @@ def test_a_solve_says_what_it_had_no_time_to_decide(monkeypatch):
     assert solution.status is Status.CONVERGED
     assert "whether a minimiser exists was not decided" in solution.message
     assert time.perf_counter() - start < 10.0
+
+
+# --- the inequalities of an expression ------------------------------------------------------------------------------
+
+
+def has_factors_of_zero(node):
+    numbers = [c for c, _ in node.terms] if isinstance(node, tree.Affine) else []
+    numbers += [node.shares] if isinstance(node, tree.Dot) else []
+    return any(not np.all(number) for number in numbers) or any(map(has_factors_of_zero, node.args))
+
+
+def extreme(A, B, towards):
+    """The scores of a square farthest in a direction that satisfy the inequalities."""
+    count = B.shape[1]
+    bounds = [(-1.0, 1.0)] * A.shape[1] + [(None, None)] * count
+    system = sparse.hstack([A, B]).tocsr()
+    objective = -np.r_[towards, np.zeros(count)]
+    return linprog(objective, A_ub=-system, b_ub=np.zeros(len(A.indptr) - 1), bounds=bounds).x[: A.shape[1]]
+
+
+def violation(A, B, d):
+    """How far the inequalities are from holding for scores d, with the best auxiliary numbers."""
+    slack = sparse.hstack([B, np.ones((B.shape[0], 1))]).tocsr()
+    bounds = [(None, None)] * B.shape[1] + [(0.0, None)]
+    return linprog(np.r_[np.zeros(B.shape[1]), 1.0], A_ub=-slack, b_ub=A @ d, bounds=bounds).fun
+
+
+@pytest.mark.parametrize("start", range(0, 240, 40))
+def test_inequalities_hold_exactly_where_no_query_rises_far_out(start):
+    """The slope far out follows the atoms by other code; at scores drawn at random, and at the ends of the cone."""
+    held = np.zeros(2, dtype=int)
+    for seed in range(start, start + 40):
+        draw = Random(seed)
+        instance = random_instance(draw)
+        program, rng = instance.program, np.random.default_rng(seed)
+        A, B = never_rising(program)
+        drawn = [scores_apart(draw, program.rows), tied_scores(draw, program.rows)]
+        ends = [extreme(A, B, rng.normal(size=program.rows)) for _ in range(3)]
+        for d in (*drawn, *ends):
+            each = recession._up(program, lambda node, *x, d=d: recession._slopes(node, d, *x))
+            if d is not drawn[0] and d is not drawn[1] and np.isinf(each).any():
+                continue  # rounding of an end times an infinite slope
+            holds = violation(A, B, d) <= 1e-9
+            held[int(holds)] += 1
+            assert not holds or each.sum() <= 1e-7
+            assert holds or each.max() > 1e-9 or has_factors_of_zero(instance.root)
+    assert held.min() >= 20

@@ -18,6 +18,8 @@ Array = np.ndarray
 
 # Draws of a resample without rows of one class before the data are refused.
 _TRIES = 1000
+# Weights of rows that are drawn at most, over all draws: they are in memory together.
+_MOST = 1 << 31
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,9 +308,14 @@ def _units(problem: Any) -> tuple[Array, Array]:
     return groups.spread(groups.query), weights
 
 
-def _drawn(problem: Any, draw: Any, count: int) -> Array:
+def _drawn(problem: Any, draw: Any, count: int, name: str) -> Array:
     """Draw weights of rows until no class lacks."""
     units, weights = _units(problem)
+    if count * len(weights) > _MOST:
+        raise ValueError(
+            f"{name} is {count}, expected at most {_MOST // len(weights)} for {len(weights)} rows: the weights of all "
+            "draws are in memory together."
+        )
     labels, found = np.unique(problem.y, return_inverse=True)[1], []
     two, many = labels.max() == 1, int(units.max()) + 1
     for _ in range(count):
@@ -331,7 +338,7 @@ def _resamples(problem: Any, count: int, rng: Any) -> Array:
     def draw(many: int) -> list[Array]:
         return [np.bincount(rng.integers(many, size=many), minlength=many).astype(np.float64)]
 
-    return _drawn(problem, draw, count)
+    return _drawn(problem, draw, count, "count")
 
 
 def _halves(problem: Any, cuts: int, rng: Any) -> Array:
@@ -342,4 +349,4 @@ def _halves(problem: Any, cuts: int, rng: Any) -> Array:
         first[rng.permutation(many)[: many // 2]] = 1.0
         return [first, 1.0 - first]
 
-    return _drawn(problem, draw, cuts)
+    return _drawn(problem, draw, cuts, "pairs")

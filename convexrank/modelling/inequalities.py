@@ -24,9 +24,9 @@ _MOST_PAIRS = 200_000
 
 
 def never_rising(program: Program) -> tuple[Any, Any] | None:
-    """Return A and B with Ad + Bt ≥ 0 for some t exactly where the recession function at d is at most 0.
+    """Return A and B with Ad + Bt ≥ 0 for some t exactly where the recession function of each query at d is at most 0.
 
-    None where there are too many pairs.
+    A term whose factor is 0 is asked for as one of a factor above 0. None where there are too many pairs.
     """
     system = _System(program.rows)
     try:
@@ -102,6 +102,7 @@ class _System:
     def _ordered(self, node: tree.PairSums) -> None:
         """Constrain thresholds to lie between lower and upper rows, one for each query, or between two grades."""
         up, low = node.upper_axis, node.axis
+        following = np.empty(0, dtype=np.intp)
         if node.grades is None:
             below, above, count = low.query, up.query, low.count
             lower, upper = np.arange(len(below)), np.arange(len(above))
@@ -114,7 +115,11 @@ class _System:
                 np.flatnonzero(~np.insert(last, 0, True)[:-1][number]),
             )
             below, above = number[lower], number[upper] - 1
+            # a row of a grade between two others need not have the same number as an upper and as a lower row
+            following = np.flatnonzero(~last) + 1 if node.upper is not node.lower else following
         level = self.fresh(count)
+        if following.size:
+            self.at_least_zero((_picked(following, count) - _picked(following - 1, count)) @ level)
         self.at_least_zero(
             self.minus(_picked(upper, len(up.rows)) @ self.slope(node.upper), _picked(above, count) @ level)
         )

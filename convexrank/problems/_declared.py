@@ -302,7 +302,7 @@ class Declared(LinearScores):
         return Status.UNBOUNDED if self._far_out(w)[0] < 0.0 else super().terminal_status(w)
 
     def _ordering(self) -> tuple[Any, Any] | None:
-        """Return (A, B) with Aw + Bt ≥ 0 for some t exactly where the risk never rises along w."""
+        """Return (A, B) with Aw + Bt ≥ 0 for some t exactly where the risk of no query ever rises along w."""
         found = never_rising(self.program)
         return None if found is None else (found[0] @ entries(self.X), found[1])
 

@@ -20,6 +20,7 @@ from convexrank.data import check_flag, check_integer, shown
 from convexrank.data.files.lines import is_packed, split_quoted, text_lines
 from convexrank.data.messages import Advised, refusal
 from convexrank.graphs.io.build import MOST_NODES, most_nodes
+from convexrank.graphs.io.long_lists import read_long
 
 Array = np.ndarray
 _COMMENTS = ("#", "%")
@@ -250,6 +251,11 @@ def _form(
 
 def _read_named(form: _Form) -> tuple[Array, Array, Array | None, tuple[str, ...]]:
     """Read names one by one: as an array of texts, each would take as much room as the longest."""
+    long = form.delimiter and not form.verbose
+    if long and (read := read_long(form.path, form.delimiter, form.skip_rows, form.weighted, form.plain)):
+        both, names, weight = read
+        _refuse_values(form, both, weight, None)
+        return both[:, 0], both[:, 1], weight, tuple(names)
     number: dict[str, int] = {}
     ends, weights = array("q"), array("d")
     place = number.setdefault
