@@ -33,7 +33,7 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.highest import means_of_highest, partial_shares, squares_of
-from convexrank.modelling.kernels.pairs import WindowedPairs
+from convexrank.modelling.kernels.pairs import WindowedPairs, interpolated_blocks
 from convexrank.modelling.program import Program
 
 Array = np.ndarray
@@ -65,8 +65,10 @@ def can_be_smooth(program: Program) -> bool:
 def is_cheap(program: Program) -> bool:
     """Return whether second derivatives of smooth programs are not too many products of the whole expression."""
     pairs = [node for node in program.nodes if isinstance(node, PairSums)]
-    sorted_ones = [node.function.coefficients or node.function.window for node in pairs]
-    one_by_one = sum(node.pair_count for node, found in zip(pairs, sorted_ones, strict=True) if not found)
+    added_up = [
+        node.function.coefficients or node.function.window or interpolated_blocks(node) for node in pairs
+    ]
+    one_by_one = sum(node.pair_count for node, found in zip(pairs, added_up, strict=True) if not found)
     return one_by_one <= _BLOCKED or sums_pairs_only(program)
 
 
