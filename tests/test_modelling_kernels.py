@@ -15,7 +15,16 @@ from convexrank.modelling.certificates import reference
 from convexrank.modelling.curvature.products import pair_hessian
 from convexrank.modelling.expressions import Axis, PairSums, Scores
 from convexrank.modelling.jax_reading import JaxRisk
-from convexrank.modelling.kernels import layout, logistic, pairs, plain, running_sums, swept
+from convexrank.modelling.kernels import (
+    interpolated,
+    layout,
+    logistic,
+    pairs,
+    plain,
+    plain_nodes,
+    running_sums,
+    swept,
+)
 from convexrank.modelling.kernels.pairs import BlockedPairs, pair_kernel
 from convexrank.modelling.kernels.plain import PlainPairs
 from convexrank.modelling.kernels.sorted_runs import sorted_runs
@@ -192,6 +201,67 @@ def test_kernels_are_the_list_of_pairs(name, graded, several):
         compare(FUNCTIONS[name], graded, several, seed)
 
 
+@pytest.fixture
+def by_nodes(monkeypatch):
+    """Polynomials in the place of the logistic function at any number of pairs, in solves and in certificates."""
+    at_any_number(monkeypatch)
+
+
+def at_any_number(monkeypatch):
+    for owner, name in ((pairs, "_VERY_MANY"), (plain, "_MANY"), (plain, "_FEWER")):
+        monkeypatch.setattr(owner, name, 0)
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one query", "queries"])
+@pytest.mark.parametrize("graded", [False, True], ids=["two groups", "grades"])
+@pytest.mark.parametrize("name", ["logistic", "logistic of base 2"])
+def test_kernels_by_nodes_are_the_list_of_pairs(name, graded, several, by_nodes):
+    made = pair_kernel(atom(FUNCTIONS[name], np.random.default_rng(0), graded, several)[0])
+    assert isinstance(made(np.zeros(24), np.zeros(24)), interpolated.InterpolatedPairs)
+    for seed in range(12):
+        compare(FUNCTIONS[name], graded, several, seed)
+
+
+@DRAWN
+@pytest.mark.parametrize("way", ["chosen", "plain"])
+def test_graded_rows_by_nodes_are_the_double_loop(scores, way, by_nodes):
+    for seed in range(4):
+        f, y, w = draw_graded(scores, seed)
+        same(program("logistic", y, w, way).value_and_gradient(f), brute_graded("logistic", f, y, w))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 10.0, 100.0, 1e4])
+def test_nodes_of_very_many_pairs_are_the_double_sum(scale):
+    """At the numbers of pairs at which they are chosen, near and far; all rows of a column at once."""
+    rng = np.random.default_rng(0)
+    x, y = scale * rng.normal(size=3000), scale * rng.normal(size=1500)
+    up = Scores(Axis("up", np.arange(3000), rng.random(3000), np.zeros(3000, dtype=int), 1))
+    low = Scores(Axis("low", 3000 + np.arange(1500), rng.random(1500), np.zeros(1500, dtype=int), 1))
+    node, apart, bend = PairSums(functions.softplus, up, low), y[:, None] - x, functions.softplus.bend
+    assert bend is not None
+    values = [*functions.softplus.slopes(apart), bend(apart)]
+    kernel, proved = pair_kernel(node)(x, y), PlainPairs(node, x, y)
+    assert isinstance(kernel, interpolated.InterpolatedPairs)
+    assert bool(proved._blocks) == (scale <= 10.0)  # farther apart there are as many nodes as rows
+    for to_lower, weights in ((True, rng.normal(size=3000)), (False, rng.normal(size=1500))):
+        for order, exact in enumerate(values):
+            whole, size = ((exact @ w if to_lower else w @ exact) for w in (weights, np.abs(weights)))
+            found = [kernel.sums(weights, (order,), to_lower=to_lower)[0]]
+            if order < 2:
+                found += [proved.sums(weights, (order,), to_lower=to_lower)[0]]
+            for one in found:
+                assert np.abs(one - whole).max() <= tolerance("summation") * size.max()
+    columns, rows = rng.normal(size=(3000, 2)), np.arange(0, 1500, 7)
+    for found, exact in zip(kernel.of_columns(columns, rows), values[1:], strict=True):
+        assert np.abs(found - (exact @ columns)[rows]).max() <= tolerance("summation") * 3000
+
+
+def test_scores_that_are_not_finite_have_no_finite_sums(by_nodes):
+    f, y = np.array([0.0, np.inf, 1.0, -1.0]), np.array([0, 1, 0, 1])
+    with np.errstate(invalid="ignore"):
+        assert not np.isfinite(program("logistic", y, np.ones(4)).value_and_gradient(-f)[0])
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("scale", [1.0, 200.0])
 def test_second_derivatives_of_exponentials_are_the_double_loop(seed, scale):
@@ -276,6 +346,10 @@ def spoilt(owner, name, made):
     return lambda monkeypatch: monkeypatch.setattr(owner, name, made(getattr(owner, name)))
 
 
+def of_nodes(owner, name, made):
+    return lambda monkeypatch: (at_any_number(monkeypatch), spoilt(owner, name, made)(monkeypatch))
+
+
 BUGS = {
     "a partner of an equal grade": (
         spoilt(layout.Layout, "sort", lambda old: lambda self, x: old(self, x) + 1e-3 * (self.order is not None)),
@@ -308,6 +382,18 @@ BUGS = {
             logistic.LogisticPairs,
             "sums",
             lambda old: lambda self, w, orders, **o: old(self, w, (1,) if 2 in orders else orders, **o),
+        ),
+        functions.softplus,
+    ),
+    "a cell too far": (
+        of_nodes(interpolated, "_between", lambda old: lambda j, offset: old(j, offset + 1)), functions.softplus,
+    ),
+    "near is far": (of_nodes(interpolated, "_FAR", lambda old: 2), functions.softplus),
+    "nodes of certificates in the wrong order": (
+        of_nodes(
+            plain_nodes.NodePairs,
+            "_tables",
+            lambda old: lambda self: ((rows, (a, b[:, ::-1])) for rows, (a, b) in old(self)),
         ),
         functions.softplus,
     ),

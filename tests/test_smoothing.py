@@ -30,7 +30,7 @@ from convexrank.modelling import (
     total,
 )
 from convexrank.modelling.groups import Groups
-from convexrank.modelling.kernels import highest, pairs
+from convexrank.modelling.kernels import highest, pairs, plain
 from convexrank.modelling.kernels.highest import nearest_shares
 from convexrank.modelling.smoothing import below, programs
 from convexrank.problems import _smoothed_weights
@@ -223,7 +223,7 @@ def test_many_pairs_below_a_curved_function_are_left_to_the_bundle_method():
 def test_a_smooth_risk_has_no_smoothing():
     class Plain(cr.Formulation):
         def risk(self, f):
-            return log_mean_exp(-f.positive)
+            return mean(softplus(-f.positive))
 
     assert not Plain(*binary(), l2=0.1)._has_smoothing
 
@@ -389,16 +389,18 @@ def test_a_wrong_solver_makes_gaps_larger_but_not_false(name, monkeypatch):
 
 
 @pytest.mark.parametrize("width", [1e-9, 1e-3, 0.3, 5.0, 1e3])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_pairs_prove_by_a_sort_is_what_they_prove_one_by_one(loss, weighted, width, monkeypatch):
-    """Kernels of certificates: no list of pairs, and many blocks of those within the width."""
+    """Kernels of certificates: no list of pairs, and many blocks of those within the width; nodes for the logistic."""
     X, y = binary(3, 300)
     weights = np.random.default_rng(0).integers(0, 3, size=300).astype(float) if weighted else None
     problem = cr.problems.PartialAUC(X, y, 0.3, loss, l2=0.1, sample_weight=weights)
     scores = X @ np.random.default_rng(1).normal(size=X.shape[1])
     monkeypatch.setattr(below, "SORTED", 0)
     monkeypatch.setattr(below, "_WITHIN", 50)
+    monkeypatch.setattr(plain, "_MANY", 0)
+    monkeypatch.setattr(plain, "_FEWER", 0)
     value, slopes = problem._reference_below(scores, width)
     monkeypatch.setattr(below, "_pairs_of", lambda node, near: below._below_pairs)
     truth, expected = problem._reference_below(scores, width)
@@ -407,13 +409,38 @@ def test_what_pairs_prove_by_a_sort_is_what_they_prove_one_by_one(loss, weighted
     assert value <= problem._reference_value(scores) + SUMS
 
 
+@pytest.mark.parametrize("width", [1e-9, 1e-3, 0.3, 5.0])
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("grades", [2, 5, 60])
+def test_what_pairs_between_grades_prove_by_a_sort_is_what_they_prove_one_by_one(
+    grades, queries, width, monkeypatch
+):
+    rng = np.random.default_rng(grades)
+    X, qid = rng.normal(size=(60, 3)), np.sort(np.arange(60) % queries)
+    problem = cr.problems.RankSVM(X, rng.permutation(60) % grades, qid, l2=0.1)
+    scores = np.round(2.0 * X @ rng.normal(size=3)) / 2.0  # at the margin, too
+    found = problem._reference_below(scores, width)
+    monkeypatch.setattr(below, "_pairs_of", lambda node, near: below._below_pairs)
+    truth = problem._reference_below(scores, width)
+    assert off(found[0], truth[0], float(np.abs(truth[1]) @ np.abs(scores))) < SUMS
+    assert off(found[1], truth[1], float(np.abs(truth[1]).max())) < SUMS
+
+
 @pytest.mark.parametrize("sparsely", [False, True])
 @pytest.mark.parametrize(
-    "loss", ["hinge", "squared_hinge", "logistic", "sums of hinge", "sums of squared_hinge"]
+    "loss",
+    [
+        "hinge",
+        "squared_hinge",
+        "logistic",
+        *(f"sums of {loss}" for loss in ("hinge", "squared_hinge", "logistic")),
+    ],
 )
 def test_the_hessian_of_the_highest_sums_is_that_of_its_products(loss, sparsely, monkeypatch):
     """By running sums of the columns, or by rows and pairs: of a loss without running sums, or where X is too large."""
-    if not loss.startswith("sums of "):
+    if loss.startswith("sums of "):
+        monkeypatch.setattr(pairs, "_VERY_MANY", 0)
+    else:
         monkeypatch.setattr(_smoothed_weights, "_SUMS", 0)
     loss = loss.removeprefix("sums of ")
     X, y = binary(3, 200)

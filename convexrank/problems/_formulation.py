@@ -216,7 +216,9 @@ class Formulation(Declared):
 
     @property
     def _merges_rows(self) -> bool:
-        many = self.rows >= max(_MANY, _MANY_PER_COLUMN * self.dimension)
+        # a step with all rows takes as long as their entries, one with merged rows as long as a Hessian at least
+        filled = getattr(self.X, "nnz", self.rows * self.dimension) / self.dimension
+        many = filled >= max(_MANY, _MANY_PER_COLUMN * self.dimension)
         return many and self._queries is None and may_merge(self._form)
 
     def first_rows(self) -> Self:

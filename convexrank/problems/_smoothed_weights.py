@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ from convexrank.modelling.curvature.diagonal import columns_of
 from convexrank.modelling.curvature.products import gradient_moved
 from convexrank.modelling.expressions import Affine, Highest, PairSums
 from convexrank.modelling.kernels.highest import partial_shares
+from convexrank.modelling.kernels.interpolated import InterpolatedPairs
 from convexrank.modelling.kernels.pairs import SortedPairs, WindowedPairs, some_pairs
 from convexrank.modelling.recession import shift
 from convexrank.modelling.smoothing.programs import Smoothing, SmoothRisk, sums_pairs_only
@@ -42,6 +44,8 @@ _PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN = 10, 200
 _VERY_MANY, _ENTRIES = 200_000, 2_000_000
 # The most entries of columns of which there are running sums.
 _SUMS = 20_000_000
+#: Scores from this size on, beside which a log-sum-exp has kinks.
+FAR = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +104,13 @@ class SmoothedRisks:
         """Return Xᵀu."""
         return np.asarray(transposed_times(self.X, u), dtype=np.float64)
 
+    def reach(self, l2: float) -> float:
+        """Return how far the risk, beside l2, may fall from w = 0 along scores; 1 where that is not very far."""
+        width = self.smoothing.first_width
+        slope = self.pulled(self.smoothing.risk(np.zeros(self.smoothing.program.rows), width).gradient)
+        reach = float(slope @ slope) / l2
+        return reach if FAR < reach < math.inf else 1.0
+
     def at(self, scores: Array, width: float) -> Smoothed:
         """Return the smooth function at the scores Xw."""
         here = self.smoothing.risk(scores, width)
@@ -138,11 +149,11 @@ class _Whole:
         return squares_times(entries(self.risks.X), found.diagonal)
 
     def matrix(self) -> Array:
-        """Return the Hessian; about, by some of many pairs, where these are of the highest and no sort adds them up."""
+        """Return the Hessian; about, by some of very many pairs, where these are of the highest and not added up."""
         if (tops := self.risks.tops) is not None:
             if all(self._has_columns(pairs) for pairs, *_ in tops):
                 return sum(
-                    (self._of_sorted(*places) for places in tops), np.zeros(2 * self.risks.X.shape[1:])
+                    (self._of_columns(*places) for places in tops), np.zeros(2 * self.risks.X.shape[1:])
                 )
             found = _Listed(self.risks, self.here).of_pairs()
             for places in self.risks.tops:
@@ -153,12 +164,12 @@ class _Whole:
         return 0.5 * (found + found.T)
 
     def _has_columns(self, pairs: int) -> bool:
-        """Whether a sort adds up columns over the partners of a row."""
-        node, kernel = self.here.program.nodes[pairs], self.here.state[1][pairs][0]
-        entries = len(node.upper_axis.rows) * self.risks.X.shape[1]  # type: ignore[attr-defined]
-        return isinstance(kernel, SortedPairs) and node.grades is None and entries <= _SUMS  # type: ignore[attr-defined]
+        """Whether columns are added up over the partners of a row without work for each pair."""
+        node: Any = self.here.program.nodes[pairs]
+        added = isinstance(self.here.state[1][pairs][0], SortedPairs | InterpolatedPairs)
+        return added and node.grades is None and len(node.upper_axis.rows) * self.risks.X.shape[1] <= _SUMS
 
-    def _of_sorted(self, pairs: int, factor: float, top: int) -> Array:
+    def _of_columns(self, pairs: int, factor: float, top: int) -> Array:
         """The Hessian of a mean of the highest sums, times a factor, of the rows that have a share."""
         program, (_, memories, adjoints) = self.here.program, self.here.state
         node, kernel, highest = program.nodes[pairs], memories[pairs][0], program.nodes[top]

@@ -3,6 +3,7 @@ r"""Sums over pairs for certificates: plain numpy, and no code that a solver run
 * polynomials of degree 2 in :math:`(1+x)_+`: one sort by score, then integrals of a step function, O(n log n); between
   many grades, pairs are cut by the bits of the grades, O(n log n log g);
 * the exponential between grades: running sums of logarithms;
+* the logistic function, of very many pairs: the double sum between nodes in the place of rows;
 * any other function: the double sum itself, in blocks of rows, so that memory stays bounded.
 """
 
@@ -18,11 +19,14 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.kernels.plain_nodes import NodePairs
 
 Array = np.ndarray
 
 # Pairs held at once where there is nothing better than the double sum.
 _BLOCK = 1 << 16
+# So many pairs of each query, and so many fewer pairs of nodes than of rows, are worth nodes.
+_MANY, _FEWER = 1_000_000, 4
 # Scores further apart have differences whose exponentials leave the range of floating point when multiplied.
 _SPREAD = 300.0
 
@@ -143,7 +147,7 @@ class PlainPairs:
         if self._is_running:
             found = self._running(weights, to_lower)
             return [found for _ in derivatives]
-        lines = self._in_blocks(weights, to_lower)
+        lines = (self._between_nodes if self._blocks else self._in_blocks)(weights, to_lower)
         return [lines[j] for j in derivatives]
 
     def conjugates(self, weights: Array) -> Array:
@@ -224,6 +228,33 @@ class PlainPairs:
                     slope[partners] += weighed @ slopes
         return value, slope
 
+    @cached_property
+    def _blocks(self) -> list[tuple[Array, Array, NodePairs]]:
+        """Upper and lower rows all pairs of which count, with nodes; none where these are not worth it."""
+        node = self.node
+        few = node.pair_count < _MANY * node.axis.count
+        if few or node.function.multiple_of is not functions.softplus:
+            return []
+        found = []
+        for upper, lower in keys_of(node):
+            for key in np.intersect1d(upper[upper >= 0], lower[lower >= 0]):
+                found.append((np.flatnonzero(upper == key), np.flatnonzero(lower == key)))
+        scores = [(self.upper[above], self.lower[below]) for above, below in found]
+        if not _FEWER * sum(NodePairs.count(*pair) for pair in scores) <= node.pair_count:
+            return []
+        slopes = node.function.slopes
+        return [(*rows, NodePairs(slopes, *pair)) for rows, pair in zip(found, scores, strict=True)]
+
+    def _between_nodes(self, weights: Array, to_lower: bool) -> tuple[Array, Array]:
+        """The double sum between nodes."""
+        value, slope = np.zeros((2, len(self.lower if to_lower else self.upper)))
+        for above, below, nodes in self._blocks:
+            here, there = (above, below) if to_lower else (below, above)
+            values, slopes = nodes.sums(weights[here], to_lower=to_lower)
+            value[there] += values
+            slope[there] += slopes
+        return value, slope
+
     def _block(
         self, block: Array, partners: Array, counts: Array | None, weights: Array | None
     ) -> tuple[Array, Array]:
@@ -249,6 +280,22 @@ class PlainPairs:
         spread = float(self.lower.max() - self.upper.min())
         factors = int(min(max(600.0 / (max(spread, 0.0) + 1.0), 1.0), 64.0))
         return factor * weights[0] * products(whole, factors), odds
+
+
+def keys_of(node: PairSums) -> Iterator[tuple[Array, Array]]:
+    """Yield keys of upper and of lower rows, −1 for none; each pair has one key in common once.
+
+    Of two rows whose grades differ first in some bit, the upper one has it set.
+    """
+    up, low = node.upper_axis.query, node.axis.query
+    if node.grades is None:
+        yield up, low
+        return
+    ranks = np.unique(node.grades, return_inverse=True)[1].ravel()
+    step = int(ranks.max()) + 1
+    for bit in range(int(ranks.max()).bit_length()):
+        key, above = up * step + (ranks >> bit + 1), (ranks >> bit) & 1 == 1
+        yield np.where(above, key, -1), np.where(above, -1, key)
 
 
 class DistancePowers:

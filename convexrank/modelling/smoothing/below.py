@@ -7,6 +7,7 @@ is taken there, in plain numpy or over balls: suggestions that are wrong make th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,14 +15,14 @@ import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.core.results import CertificateError
-from convexrank.modelling import conjugate
+from convexrank.modelling import conjugate, functions
 from convexrank.modelling.balls import Balls
 from convexrank.modelling.certificates.pair_blocks import LISTED, blocks
 from convexrank.modelling.certificates.reference import SORTED
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.ball_pairs import MOST_PAIRS
-from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
+from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums, keys_of
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
@@ -57,12 +58,14 @@ def below(program: Program, smooth: Program, scores: Array) -> tuple[float, Arra
 
 
 def _pairs_of(node: PairSums, near: Function) -> Any:
-    """Return what gives the multipliers of pairs: without a list of them where one sort tells them."""
-    alone = node.grades is None and node.axis.count == 1
-    if alone and near.window is not None and node.function.coefficients is not None:
+    """Return what gives the multipliers of pairs: without a list of them where sorts tell them."""
+    if near.window is not None and node.function.coefficients is not None:
         return _below_hinges
-    if node.pair_count >= SORTED and near is node.function and near.coefficients and has_plain_sums(node):
-        return _below_powers
+    if node.pair_count >= SORTED and near is node.function and has_plain_sums(node):
+        if near.coefficients:
+            return _below_powers
+        if near.multiple_of is functions.softplus and node.axis.count == 1:
+            return _below_logistic
     return _below_pairs
 
 
@@ -75,29 +78,76 @@ def _below_powers(
     return float(u @ sums.conjugates(node.weights)), (-node.weights * back, u * ahead)
 
 
+def _below_logistic(
+    node: PairSums, near: Function, upper: Array, lower: Array, u: Array
+) -> tuple[float, tuple[Array, Array]]:
+    """The same for logistic functions: φ* is x φ′ − φ, of scores about their mean."""
+    centre = float(upper.mean())
+    upper, lower = upper - centre, lower - centre
+    sums = PlainPairs(node, upper, lower)
+    value, ahead = sums.sums(node.weights, (0, 1), to_lower=True)
+    pulls = -node.weights * sums.sums(u, (1,), to_lower=False)[0], u * ahead
+    return float(u @ (lower * ahead - value) + pulls[0] @ upper), pulls
+
+
 def _below_hinges(
     node: PairSums, near: Function, upper: Array, lower: Array, u: Array
 ) -> tuple[float, tuple[Array, Array]]:
     """The same for hinges: their conjugate is minus the multiplier, and only pairs within the width are listed."""
-    c, width = near.window or (1.0, 1.0)
-    rows, order = np.flatnonzero(u > 0.0), np.argsort(upper)
-    x, y, a, u = upper[order], lower[rows], node.weights[order], u[rows]
-    whole = np.searchsorted(x, 1.0 + y - width, side="right")
-    sizes = np.maximum(np.searchsorted(x, 1.0 + y, side="left") - whole, 0)
-    on_lower = np.append(0.0, np.cumsum(a))[whole]
-    on_upper = np.cumsum(np.bincount(whole, u, len(x) + 1)[:0:-1])[::-1]
-    ends = np.cumsum(sizes)
-    cuts = np.searchsorted(ends, np.arange(0, ends[-1] if len(ends) else 0, _WITHIN), side="right")
-    for first, last in pairwise([*np.unique(cuts).tolist(), len(rows)]):
-        check_time()
-        k = np.repeat(np.arange(first, last), sizes[first:last])
-        i = whole[k] + np.arange(len(k)) - (ends[k] - sizes[k] - ends[first] + sizes[first])
-        part = np.clip((1.0 + y[k] - x[i]) / width, 0.0, 1.0)
-        on_lower += np.bincount(k, part * a[i], len(rows))
-        on_upper += np.bincount(i, part * u[k], len(x))
-    pulls = np.zeros(len(upper)), np.zeros(len(lower))
-    pulls[0][order], pulls[1][rows] = -c * a * on_upper, c * u * on_lower
+    on_upper, on_lower = np.zeros(len(upper)), np.zeros(len(lower))
+    for above, below in keys_of(node):
+        rows, partners = np.flatnonzero((below >= 0) & (u > 0.0)), np.flatnonzero(above >= 0)
+        order = partners[np.lexsort((upper[partners], above[partners]))]
+        one = _Keyed(above[order], upper[order]), below[rows], lower[rows]
+        parts = _sums_of_hinges(*one, node.weights[order], u[rows], (near.window or (1.0, 1.0))[1])
+        on_upper[order] += parts[0]
+        on_lower[rows] += parts[1]
+    c = (near.window or (1.0, 1.0))[0]
+    pulls = -c * node.weights * on_upper, c * u * on_lower
     return -float(np.add.reduce(pulls[1])), pulls
+
+
+def _sums_of_hinges(
+    above: _Keyed, keys: Array, y: Array, a: Array, u: Array, width: float
+) -> tuple[Array, Array]:
+    """Sums of multipliers over the lower rows of each upper one, weighed by u, and the other way round, by a."""
+    x = above.points
+    first = above.places(keys, np.full(len(y), -np.inf), after=False)
+    whole = above.places(keys, 1.0 + y - width, after=True)
+    sizes = np.maximum(above.places(keys, 1.0 + y, after=False) - whole, 0)
+    masses = np.append(0.0, np.cumsum(a))
+    on_lower = masses[whole] - masses[first]
+    # rows of u before the place where their partners end, less those whose partners begin later
+    ends = [np.append(np.cumsum(np.bincount(at, u, len(x) + 1)[::-1])[::-1], 0.0) for at in (whole, first)]
+    places = np.arange(1, len(x) + 1)
+    on_upper = ends[0][places] - ends[1][places]
+    stops = np.cumsum(sizes)
+    cuts = np.searchsorted(stops, np.arange(0, stops[-1] if len(stops) else 0, _WITHIN), side="right")
+    for start, end in pairwise([*np.unique(cuts).tolist(), len(y)]):
+        check_time()
+        k = np.repeat(np.arange(start, end), sizes[start:end])
+        i = whole[k] + np.arange(len(k)) - (stops[k] - sizes[k] - stops[start] + sizes[start])
+        part = np.clip((1.0 + y[k] - x[i]) / width, 0.0, 1.0)
+        on_lower += np.bincount(k, part * a[i], len(y))
+        on_upper += np.bincount(i, part * u[k], len(x))
+    return on_upper, on_lower
+
+
+@dataclass(frozen=True, eq=False)
+class _Keyed:
+    """Points in rising order of their keys, and of one key in rising order."""
+
+    keys: Array
+    points: Array
+
+    def places(self, keys: Array, points: Array, *, after: bool) -> Array:
+        """Return where such points would stand: before equal ones, or after them."""
+        n = len(self.points)
+        tie = np.repeat([0, 1], [n, len(points)]) if after else np.repeat([1, 0], [n, len(points)])
+        order = np.lexsort((tie, np.append(self.points, points), np.append(self.keys, keys)))
+        found = np.empty(len(order), dtype=np.intp)
+        found[order] = np.cumsum(order < n)
+        return found[n:]
 
 
 def _below_pairs(
