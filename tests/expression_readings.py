@@ -199,6 +199,11 @@ def compare_bounds(instance, scores, value, seed):
             assert slopes @ other - cost <= there[0] + SUMS * max(size, abs(there[0])), "lower bound"
 
 
+def wide_for(instance):
+    """Return the least width from which on log-sum-exps are smoother."""
+    return Smoothing(instance.program).first_width
+
+
 def compare_smoothing(instance, scores, value, direction, width):
     """A smooth function below the risk: differences, both forms of its Hessian, and what its multipliers prove."""
     made, h = instance.program, tolerance("difference_step")
@@ -304,4 +309,6 @@ def compare_all(seed):
         compare_far_out(instance, scores, found[0])
         if scores_of is scores_apart:
             compare_slopes(instance, scores, *found, others[0])
-            compare_smoothing(instance, scores, found[0], others[0], (0.05, 1.0, 20.0)[seed % 3])
+            # of the last two widths log-sum-exps have one, too
+            for width in ((0.05, 1.0, 20.0)[seed % 3], *(f * wide_for(instance) for f in (1.5, 1e3))):
+                compare_smoothing(instance, scores, found[0], others[0], width)

@@ -8,14 +8,16 @@ import warnings
 from dataclasses import replace
 from fractions import Fraction
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
 
 import convexrank as cr
 from convexrank.backend.gram import gram_of_rows
+from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import reference_highest
-from convexrank.solvers.descent.lbfgs import HandedOver
+from convexrank.solvers._handed_over import HandedOver
 from tests.tolerances import tolerance
 
 KINDS = 7
@@ -266,6 +268,8 @@ def test_a_bound_that_was_proved_stays_where_the_method_that_goes_on_has_none(mo
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 100))
     problem = cr.problems.TopPush(1e6 * X, X[:, 0] + 0.3 * rng.normal(size=60) > 0.0, l2=0.1)
+    # too narrow from the first step on
+    monkeypatch.setattr(SmoothedRisks, "reach", lambda self, l2: 1.0)
     with pytest.warns(cr.ConvergenceWarning):
         alone = problem.solve(cr.solvers.Continuation(hand_over=False))
     steps = alone.iterations + 2
@@ -277,3 +281,44 @@ def test_a_bound_that_was_proved_stays_where_the_method_that_goes_on_has_none(mo
     )
     with pytest.warns(cr.ConvergenceWarning, match="handed over to bundle"):
         assert problem.solve("continuation", max_iter=steps).gap > alone.gap
+
+
+def far_apart(scale, seed):
+    """Separable rows, whose scores nothing but l2 bounds: they are of size scale² / l2."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 100))
+    return scale * X, X[:, 0] + 0.3 * rng.normal(size=60) > 0.0
+
+
+def highest_margin(X, y, l2):
+    """Return the minimum where log-sum-exps of scores that are far apart are maxima: a quadratic program."""
+    w, top, bottom = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable()
+    limits = [X[y] @ w >= -bottom, X[~y] @ w <= top]
+    return float(
+        cp.Problem(cp.Minimize(bottom + top + 0.5 * l2 * cp.sum_squares(w)), limits).solve("CLARABEL")
+    )
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e9])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["TopPush", "PNormPush", "BottomPush"])
+def test_scores_beside_which_a_log_sum_exp_has_kinks(name, seed, scale):
+    """Of a width where maxima are smooth, log-sum-exps are as smooth as they are for scores of size 1."""
+    X, y = far_apart(scale, seed)
+    problem = getattr(cr.problems, name)(X, y, l2=0.1, **({} if name == "TopPush" else {"p": 4}))
+    solution = problem.solve()
+    assert solution.converged
+    unit = scale**2
+    assert solution.value / unit == pytest.approx(highest_margin(X / scale, y, 0.1), rel=tolerance("conic"))
+    dual = problem.dual()
+    assert solution.value + dual.objective(dual.at(solution)) <= 2.0 * solution.gap
+    pytest.importorskip("flint")
+    assert float(problem.prove(solution).gap) <= 2.0 * solution.gap
+
+
+def test_moderate_scores_leave_log_sum_exps_as_they_are():
+    """A small l2 alone does not make Newton's method hand over: rows that are not separable bound the scores."""
+    X, y = far_apart(1.0, 0)
+    mixed = cr.problems.PNormPush(X[:, :3], y[::-1], p=4, l2=1e-9)
+    assert "handed over" not in mixed.solve().message
+    assert "Smoothable" not in cr.problems.PNormPush(X, y, p=4, l2=1e-3).capabilities

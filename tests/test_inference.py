@@ -583,6 +583,15 @@ def test_vacuous_is_said(seed):
 TOP = [1, 1, 1, 1, 0, 1, 0, 1, 0, 0, 0, 0], list(range(12, 0, -1))
 
 
+@pytest.mark.parametrize("made", [np.int64, np.array, np.uint8])
+def test_a_count_is_a_count_in_every_form(made):
+    y, s = TOP
+    for interval in (inference.precision_at_interval, inference.recall_at_interval):
+        assert interval(y, s, made(4)) == interval(y, s, 4)
+        with pytest.raises(ValueError, match="a number of rows, which have weights"):
+            interval(y, s, made(4), sample_weight=np.ones(len(y)))
+
+
 def test_shares_of_0_and_1_have_clopper_and_pearsons_bound():
     """The labels differ at the cut, so that the variance is not 0, and the logit of the share is infinite."""
     y, s = TOP

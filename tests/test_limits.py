@@ -6,6 +6,7 @@ import os
 import signal
 import time
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import convexrank as cr
 from convexrank.backend import deadline
 from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, rounds_in_time, time_left
 from convexrank.core.loop import STOPPED, Options, State, moment_after
+from convexrank.modelling import program
 from convexrank.modelling.kernels import layout
 from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets
 from convexrank.solvers.descent import jaxopt_lbfgs
@@ -165,6 +167,40 @@ def test_a_limit_holds_for_the_first_evaluation_the_certificate_and_remarks(give
     assert solution.x.tolist() == [1.0, 1.0] if given else [0.0, 0.0]
     assert np.isnan(solution.value)
     assert solution.gap == np.inf
+
+
+def test_a_start_that_takes_long_counts():
+    class Prepared(cr.problems.PNormPush):
+        def start(self):
+            time.sleep(0.3)
+            return super().start()
+
+    problem = Prepared(*DATA, p=4, l2=1e-3)
+    assert solved(problem).converged
+    solution = solved(problem, time_limit=0.25)
+    assert solution.status is cr.Status.TIME_LIMIT
+    assert solution.iterations == 0
+
+
+def test_with_many_rows_the_clock_is_looked_at_between_nodes(monkeypatch):
+    def risk():
+        made = cr.problems.TopPush(*DATA, l2=0.1)
+        return made.program, made._reference
+
+    few = risk()
+    monkeypatch.setattr(program, "MANY", 1)
+    scores = np.zeros(few[0].rows)
+    for made, reference in (few, risk()):
+        up = made.up(scores)[1]
+        late = pytest.raises(OutOfTimeError) if made.takes_long else nullcontext()
+        for evaluate in (
+            lambda made=made: made.up(scores),
+            lambda made=made, up=up: made.down(up),
+            lambda made=made: made.value_and_gradient(scores),
+            lambda reference=reference: reference.below(scores),
+        ):
+            with ending_after(-1.0), late:
+                evaluate()
 
 
 @pytest.mark.parametrize(("limit", "moment"), [(0.1, 0.15), (100.0, 5.0), (np.inf, 0.15)])

@@ -223,7 +223,7 @@ def test_many_pairs_below_a_curved_function_are_left_to_the_bundle_method():
 def test_a_smooth_risk_has_no_smoothing():
     class Plain(cr.Formulation):
         def risk(self, f):
-            return log_mean_exp(-f.positive)
+            return mean(softplus(-f.positive))
 
     assert not Plain(*binary(), l2=0.1)._has_smoothing
 

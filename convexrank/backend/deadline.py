@@ -13,6 +13,9 @@ from contextvars import ContextVar
 
 from convexrank.backend.interruption import NOW, check_interruption
 
+#: From so many rows on the clock is looked at between the parts of an evaluation.
+MANY = 200_000
+
 _END: ContextVar[float] = ContextVar("end", default=math.inf)
 
 

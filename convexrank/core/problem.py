@@ -317,8 +317,9 @@ class Problem(Displayed):
         max_iter : int, optional
             Largest number of iterations; each solver has its own default.
         time_limit : float, optional
-            Largest number of seconds, exceeded by at most one call of an oracle or one second. Compilation, and the
-            preparation of a model by cvxpy for ``exact``, are not interrupted.
+            Largest number of seconds. A certificate may take .15 s or 5 % more, and a step over all rows that has begun
+            is not interrupted: some tenths of a second for a million rows. Nor are compilation, and the preparation of
+            a model by cvxpy for ``exact``.
         x0 : array or Solution, optional
             Starting point (warm start). Where the objective is not finite there, the solve begins at the default
             start, and the message says so.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -360,7 +361,12 @@ def solve(
             # a solver over several processes brings a loop that they run together
             run = getattr(made, "loop", None) or iterate
             if x0 is None:
-                solution = run(problem, made, problem.start(), options)
+                begun = time.perf_counter()
+                start = problem.start()  # of many rows it may take as long as some steps
+                if math.isfinite(options.time_limit):
+                    left = max(options.time_limit - (time.perf_counter() - begun), 0.0)
+                    options = replace(options, time_limit=left)
+                solution = run(problem, made, start, options)
             else:
                 # far away; the loop looks whether values are finite
                 with np.errstate(over="ignore", invalid="ignore"):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.data.checks.values import is_integer
 from convexrank.inference.finite_sample.betting import binomial_range, share_lower, share_upper
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 from convexrank.metrics.top import number_of_rows
@@ -46,7 +47,7 @@ class _AtTop:
         """Read labels, weights and groups."""
         found = read_rows(y, s, sample_weight, groups, by_class=False)
         number_of_rows(self.k, len(found.positive))
-        if sample_weight is not None and isinstance(self.k, int | np.integer):
+        if sample_weight is not None and is_integer(self.k):
             raise ValueError(
                 f"k is {self.k}, a number of rows, which have weights; pass a share of the weight such as 0.1, or "
                 "leave sample_weight out."
@@ -114,7 +115,7 @@ class _AtTop:
     def _ranks(self, ranked: Ranked, alpha: float) -> Array:
         """Return how many rows may be above the threshold of the population, with an error of alpha."""
         n = len(ranked.level)
-        share = self.k / n if isinstance(self.k, int | np.integer) else float(self.k)
+        share = int(self.k) / n if is_integer(self.k) else float(self.k)
         low, high = binomial_range(n, share, alpha / 2)
         return np.arange(low, high + 1)
 

@@ -333,8 +333,15 @@ class Dot(Reduction):
         return "mean" if self.mean else "total"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class LogSumExp(Reduction):
-    """The logarithm of Σ c eˣ."""
+    r"""The logarithm of Σ c eˣ; with a width μ the smoother T log Σ c e^(x/T) - μ log Σ c below it, T = 1 + μ.
+
+    It is :math:`\max_\beta \langle\beta, x\rangle - T D(\beta\,\|\,s) + \log\sum_j c_j` over shares β that add up
+    to 1, with the Kullback-Leibler divergence D from the shares s of the weights c.
+    """
+
+    width: float = 0.0
 
     @property
     def _word(self) -> str:

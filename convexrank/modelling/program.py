@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.deadline import MANY, check_time
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.pairs import is_running
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
@@ -54,6 +55,8 @@ class Program:
 
     def __init__(self, root: tree.Node, rows: int) -> None:
         self.root, self.rows = root, rows
+        #: Whether there are so many rows that the clock is looked at between nodes.
+        self.takes_long = rows >= MANY
         self.nodes: list[tree.Node] = []
         self.args: list[list[int]] = []
         self._list(root, {})
@@ -219,14 +222,14 @@ class Program:
             values[k] = scores[places]
         for k, leaf in self.differences:
             values[k] = leaf.entries(scores)
-        _go_up(self.upwards, values, memories)
+        _go_up(self.upwards, values, memories, self.takes_long)
         return values, memories
 
     def down(self, memories: list[Any]) -> list[Any]:
         """Return the adjoints of all nodes."""
         adjoints: list[Any] = [None] * len(self.nodes)
         adjoints[-1] = np.ones(self.count)
-        _go_down(self.downwards, memories, adjoints)
+        _go_down(self.downwards, memories, adjoints, self.takes_long)
         return adjoints
 
     def placed(self, adjoints: list[Any]) -> Array:
@@ -247,11 +250,11 @@ class Program:
             values[k] = scores[places]
         for k, leaf in top.differences:
             values[k] = leaf.entries(scores)
-        _go_up(top.upwards, values, memories)
+        _go_up(top.upwards, values, memories, self.takes_long)
         value = top.constant + float(top.slope @ scores)
         for k in top.curved:
             value += float(top.seeds[k] @ values[k])
-        _go_down(top.downwards, memories, adjoints)
+        _go_down(top.downwards, memories, adjoints, self.takes_long)
         if top.is_whole:
             return value, top.slope + adjoints[top.gathers[0][0]]
         gradient = top.slope.copy()
@@ -321,9 +324,11 @@ def _is_all(places: Any, rows: int) -> bool:
     return isinstance(places, slice) and (places.start, places.stop) == (0, rows)
 
 
-def _go_up(plan: list[Any], values: list[Any], memories: list[Any]) -> None:
+def _go_up(plan: list[Any], values: list[Any], memories: list[Any], takes_long: bool) -> None:
     """Fill in values and memories of nodes."""
     for k, up, factor, args, only in plan:
+        if takes_long:
+            check_time()
         if factor is not None:
             values[k] = factor * values[only]
         else:
@@ -331,9 +336,11 @@ def _go_up(plan: list[Any], values: list[Any], memories: list[Any]) -> None:
             values[k], memories[k] = found
 
 
-def _go_down(plan: list[Any], memories: list[Any], adjoints: list[Any]) -> None:
+def _go_down(plan: list[Any], memories: list[Any], adjoints: list[Any], takes_long: bool) -> None:
     """Fill in adjoints of nodes."""
     for k, down, pull, carries, args, only in plan:
+        if takes_long:
+            check_time()
         u = adjoints[k]
         if carries or pull is not None:
             part, before = (memories[k] if carries else pull) * u, adjoints[only]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -69,7 +70,7 @@ def bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any, 
                 lambda memory, u: (shares * axis.spread(u),),
             )
         case LogSumExp():
-            return _of_log_sum_exp(node)
+            return _of_log_sum_exp(node) if not node.width else _of_smoother_log_sum_exp(node)
         case CumulativeLogSumExp():
             return partial(values_and_shares, node), lambda memory, u: (pulls(node, memory, u),)
         case Highest():
@@ -155,6 +156,17 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
         return tops + np.log(sums) + shift, shares
 
     return near_the_highest(node, up), lambda memory, u: (memory * axis.spread(u),)
+
+
+def _of_smoother_log_sum_exp(node: LogSumExp) -> tuple[Any, Any]:
+    (up, down), heat = _of_log_sum_exp(replace(node, width=0.0)), 1.0 + node.width
+    shift = node.width * np.log(node.over.sums(node.shares))
+
+    def smoother(x: Array) -> tuple[Array, Any]:
+        value, shares = up(x / heat)
+        return heat * value - shift, shares
+
+    return smoother, down
 
 
 def near_the_highest(node: LogSumExp, up: Any) -> Any:

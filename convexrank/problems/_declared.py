@@ -35,7 +35,7 @@ from convexrank.modelling.smoothing.kinks import shared_at_zero
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth, is_cheap
 from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.problems._linear_scores import LinearScores, RiskData
-from convexrank.problems._smoothed_weights import SmoothedRisks
+from convexrank.problems._smoothed_weights import FAR, SmoothedRisks
 from convexrank.problems.duals._blocks import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._streams import refuse_chunks
@@ -320,7 +320,7 @@ class Declared(LinearScores):
 
     @cached_property
     def _has_smoothing(self) -> bool:  # type: ignore[override]
-        """Whether every kink has a smooth function below it, and second derivatives of that are cheap enough."""
+        """Whether all kinks, or log-sum-exps, have smoother functions below them, with cheap second derivatives."""
         return can_be_smooth(self.program) and is_cheap(self.program)
 
     @cached_property
@@ -330,7 +330,17 @@ class Declared(LinearScores):
     @property
     def first_width(self) -> float:
         """A width from which on the smooth function changes slowly: by the entries of a maximum, or the margin."""
-        return self._smoothed_risks.smoothing.first_width
+        return self._reach * self._smoothed_risks.smoothing.first_width
+
+    @cached_property
+    def _is_steep(self) -> bool:  # type: ignore[override]
+        squares = None if math.isfinite(self.risk_infimum) else self._mean_squares
+        return squares is not None and float(np.add.reduce(squares)) > FAR * self.l2 and self._reach > 1.0
+
+    @cached_property
+    def _reach(self) -> float:
+        """How large scores may become where nothing but l2 bounds them."""
+        return 1.0 if math.isfinite(self.risk_infimum) else self._smoothed_risks.reach(self.l2)
 
     def smoothed(self, w: Array, width: float) -> Smoothed:
         """Return a smooth function below the risk at w, with its derivatives."""
@@ -383,7 +393,7 @@ class Declared(LinearScores):
 
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a linear function below the risk at w; for very many rows with a bound on the risk's curvature."""
-        if self._tall is None or self.l2 == 0 or not self.penalty.smooth:
+        if self._tall is None or self.l2 == 0 or not self.penalty.smooth or width:
             return super().reference_minorant(w, width)
         return self._tall.minorant(self.X, w)
 
@@ -404,7 +414,7 @@ class Declared(LinearScores):
         from convexrank.problems.duals._declared import DeclaredConjugate
 
         if (terms := log_sum_exps(self.program.root, maxima=True)) is not None:
-            return Conjugate(shares_of_terms(terms), self.rows)
+            return Conjugate(shares_of_terms(terms), self.rows, Smoothing(self.program).heat)
         if not conjugate.has_conjugate(self.program) or self.program.pair_count > LISTED:
             return None  # a multiplier for each pair does not fit into memory
         found = DeclaredConjugate(self.program)

@@ -155,8 +155,11 @@ class LinearScores(Problem):
         """Return the risk and one subgradient in the scores, in plain numpy from the definition."""
         raise self._unstated("reference_scores(scores)", "the risk and one subgradient, in plain numpy")
 
-    #: Whether a risk with kinks has smooth functions below it: the members ``smoothed`` and ``_reference_below``.
+    #: Whether a risk has smoother functions below it: the members ``smoothed`` and ``_reference_below``.
     _has_smoothing = False
+
+    #: Whether a differentiable risk has almost kinks, so large are scores that nothing but a small l2 bounds.
+    _is_steep = False
 
     def _reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
         """Return a linear function below the risk: its value at the scores, and its slope, in plain numpy.
@@ -294,7 +297,7 @@ class LinearScores(Problem):
             and self.l2 > 0
             and built
             and in_memory
-            and not differentiable
+            and (not differentiable or self._is_steep)
             and self._has_smoothing,
         }
         return frozenset(compress(offered, offered.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,8 @@ _PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN = 10, 200
 _VERY_MANY, _ENTRIES = 200_000, 2_000_000
 # The most entries of columns of which there are running sums.
 _SUMS = 20_000_000
+#: Scores from this size on, beside which a log-sum-exp has kinks.
+FAR = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,13 @@ class SmoothedRisks:
     def pulled(self, u: Array) -> Array:
         """Return Xᵀu."""
         return np.asarray(transposed_times(self.X, u), dtype=np.float64)
+
+    def reach(self, l2: float) -> float:
+        """Return how far the risk, beside l2, may fall from w = 0 along scores; 1 where that is not very far."""
+        width = self.smoothing.first_width
+        slope = self.pulled(self.smoothing.risk(np.zeros(self.smoothing.program.rows), width).gradient)
+        reach = float(slope @ slope) / l2
+        return reach if FAR < reach < math.inf else 1.0
 
     def at(self, scores: Array, width: float) -> Smoothed:
         """Return the smooth function at the scores Xw."""

@@ -190,6 +190,8 @@ def refined(name: str, evaluate: Callable[[], Bounds], remark: str = "") -> Cert
     for bits in _BITS:
         with at_precision(bits):
             found = evaluate()
+            if not math.isfinite(above(found.gap)) and bits < _BITS[-1]:
+                continue  # exponentials of scores that are not known to 1
             # of a value that is not known at all the midpoint is as large as the radius, and is no size
             size = max(1.0, below(abs(found.value)))
             enough = max(_SHARE * abs(float(found.gap)), _NOTHING * size)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.deadline import check_time
 from convexrank.modelling.certificates.pair_blocks import blocks, of_chain
 from convexrank.modelling.certificates.rounding import Sizes, summed
 from convexrank.modelling.conjugate import has_conjugate
@@ -93,6 +94,8 @@ class Reference:
         for k, ((_, upper), (_, lower)) in self._differences:
             values[k] = scores[upper] - scores[lower]
         for k, up, _, factor, args in self._plan:
+            if self.program.takes_long:
+                check_time()
             if factor is not None:
                 values[k] = factor * values[args[0]]
                 continue
@@ -114,6 +117,8 @@ class Reference:
         parts: list[Any] = [()] * len(values)
         multipliers[-1], cost, outside = self._whole, 0.0, 0.0
         for k, _, down, factor, args in self._backwards:
+            if self.program.takes_long:
+                check_time()
             if factor is not None:
                 parts[k] = (factor * multipliers[k],)
             else:

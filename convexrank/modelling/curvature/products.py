@@ -29,7 +29,8 @@ def bend_of(node: tree.Node, x: Array, memory: Any, u: Array) -> tuple[Any, Arra
                 raise TypeError(f"{node.function.name} has no second derivatives.")
             return u * bend(x), None, None
         case tree.LogSumExp():
-            return memory * (u if len(u) == 1 else node.over.spread(u)), u, memory
+            rate = u / (1.0 + node.width) if node.width else u
+            return memory * (rate if len(u) == 1 else node.over.spread(rate)), rate, memory
         case tree.Highest():
             part, rate = partial_shares(node, memory), u / node.width
             return part * node.over.spread(rate), rate / _or_one(node.over.sums(part)), part

@@ -1,8 +1,9 @@
 r"""An expression with kinks, rewritten as a smooth one below it, of a width μ.
 
 The mean of the highest entries becomes :math:`\max_\beta \langle\beta, x\rangle - \tfrac12\mu\|\beta\|^2` over shares
-β, whose β is a projection; a hinge :math:`\max_\lambda \lambda(1 + x) - \tfrac12\mu\lambda^2` over λ in [0, 1]. Atoms
-do not decrease in what they are taken of, so the whole is
+β, whose β is a projection; a hinge :math:`\max_\lambda \lambda(1 + x) - \tfrac12\mu\lambda^2` over λ in [0, 1].
+Beside scores of thousands a log-sum-exp has a kink too, and gets the width by which μ is above the first one. Atoms do
+not decrease in what they are taken of, so the whole is
 :math:`\max_v \langle s(v), \theta\rangle - G(v) - \mu\,d(v)` with the conjugate G of the expression itself and d at
 least 0. Its multipliers v prove the lower bound :math:`\langle s(v), \theta\rangle - G(v)` on the risk, and
 :math:`d(v)` is minus the derivative in μ.
@@ -10,6 +11,7 @@ least 0. Its multipliers v prove the lower bound :math:`\langle s(v), \theta\ran
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
@@ -20,7 +22,15 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.modelling import conjugate
 from convexrank.modelling.curvature.products import State, gradient_moved
-from convexrank.modelling.expressions import Elementwise, Highest, Maximum, Node, PairMeans, PairSums
+from convexrank.modelling.expressions import (
+    Elementwise,
+    Highest,
+    LogSumExp,
+    Maximum,
+    Node,
+    PairMeans,
+    PairSums,
+)
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.highest import means_of_highest, partial_shares, squares_of
 from convexrank.modelling.kernels.pairs import WindowedPairs, interpolated_blocks
@@ -43,12 +53,13 @@ _STEP = 1e-4
 
 
 def can_be_smooth(program: Program) -> bool:
-    """Whether there are kinks, each in an atom with a smooth one below it, and a conjugate that proves bounds."""
+    """Whether there are atoms with smoother ones below them, among them all with kinks, and conjugates for bounds."""
     if any(isinstance(node, PairMeans) for node in program.nodes):
         return False  # each lower row would have shares of its own
     functions = [node.function for node in program.nodes if isinstance(node, Elementwise | PairSums)]
     known = all(function.smooth or function.smoothed is not None for function in functions)
-    return not program.smooth and known and conjugate.has_conjugate(program)
+    smoother = not program.smooth or any(isinstance(node, LogSumExp) for node in program.nodes)
+    return smoother and known and conjugate.has_conjugate(program)
 
 
 def is_cheap(program: Program) -> bool:
@@ -102,6 +113,15 @@ class Smoothing:
         """
         return max(self._tops) if self._tops else self._window
 
+    def heat(self, width: float) -> float:
+        """Return the width of log-sum-exps beside maxima of some width."""
+        return max(width - self.first_width, 0.0) / self._most
+
+    @property
+    def _most(self) -> float:
+        """The width of a maximum of entries that reach as far as a log-sum-exp of width 1 is smooth."""
+        return max([1.0, *self._tops])
+
     def widths(self, width: float) -> dict[int, tuple[float, float]]:
         """Return the widths of the atoms with kinks by their places, and their derivatives in the width."""
         of_rows, of_pairs = (self._narrow(width, by) for by in (self._narrower, _NARROWER))
@@ -109,6 +129,8 @@ class Smoothing:
         for k, node in enumerate(self.program.nodes):
             if isinstance(node, Highest):
                 found[k] = (width, 1.0)
+            elif isinstance(node, LogSumExp) and (heat := self.heat(width)):
+                found[k] = heat, 1.0 / self._most
             elif isinstance(node, Elementwise | PairSums) and not node.function.smooth:
                 found[k] = of_pairs if isinstance(node, PairSums) else of_rows
         return found
@@ -139,7 +161,7 @@ class Smoothing:
     @cached_property
     def of_kinks(self) -> list[int]:
         """Places of what depends on atoms with kinks, and of these."""
-        found = set(self.widths(1.0))
+        found = set(self.widths(math.inf))
         for k, args in enumerate(self.program.args):
             if not found.isdisjoint(args):
                 found.add(k)
@@ -153,7 +175,9 @@ def _rows(node: PairSums) -> int:
 
 def smooth_atom(node: Node, width: float) -> Node:
     """Return the atom of a width, 0 for atoms without kinks; what is known about its rows and pairs stays known."""
-    if isinstance(node, Highest):
+    if isinstance(node, Highest | LogSumExp):
+        if node.width == width:
+            return node
         found = copy(node)
         vars(found)["width"] = width
         return found
@@ -267,6 +291,8 @@ class SmoothRisk:
         match node:
             case Highest():
                 return -0.5 * squares_of(node, memory)
+            case LogSumExp():
+                return -node.over.sums(memory * _log_ratios(node, memory))
             case PairSums():
                 return memory[0].parts(node.weights, to_lower=True)["moved value"]
             case _:
@@ -281,6 +307,10 @@ class SmoothRisk:
                 moving, whole = memory * (part > 0.0), axis.sums(part)
                 mean = axis.sums(moving) / np.where(whole > 0.0, whole, 1.0)
                 return [axis.spread(u / node.width) * (part * axis.spread(mean) - moving)]
+            case LogSumExp():
+                ratios = _log_ratios(node, memory)
+                moving = node.over.spread(node.over.sums(memory * ratios)) - ratios
+                return [node.over.spread(u / (1.0 + node.width)) * memory * moving]
             case PairSums():
                 lower, upper = (
                     memory[0].parts(w, to_lower=low)["moved slope"]
@@ -294,6 +324,12 @@ class SmoothRisk:
         node, (place,) = self.program.nodes[k], self.program.args[k]
         moved = node.function.moved  # type: ignore[attr-defined]  # elementwise
         return moved(self.state[0][place])
+
+
+def _log_ratios(node: LogSumExp, parts: Array) -> Array:
+    """Return the logarithms of parts over the shares of the weights, 0 for parts of 0."""
+    shares = node.shares / node.over.spread(node.over.sums(node.shares))
+    return np.log(np.divide(parts, shares, out=np.ones_like(parts), where=parts > 0.0))
 
 
 def sums_pairs_only(program: Program) -> bool:

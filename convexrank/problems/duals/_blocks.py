@@ -6,6 +6,7 @@ its part of G and of the constraints on v in numpy, in cvxpy and in balls, and t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -89,11 +90,11 @@ class Shares:
         """Return how far v is from the simplex."""
         return max(-float(v.min()), abs(float(v.sum()) - 1.0), 0.0)
 
-    def at(self, scores: Array, width: float) -> Array:
-        """Return the softmax, or for a maximum the shares of scores near the highest one."""
+    def at(self, scores: Array, width: float, heat: float) -> Array:
+        """Return the softmax, of scores over 1 + heat, or for a maximum the shares of scores near the highest one."""
         some = self.rate * scores[self.rows]
         if self.log_weights is not None:
-            return log_sum_exp_gradient(some + self.log_weights)[1]
+            return log_sum_exp_gradient(some / (1.0 + heat) + self.log_weights)[1]
         return reference_highest(some, width) if width > 0.0 else scaled_to((some == some.max()) * 1.0, 1.0)
 
     def model(self, v: Any) -> tuple[Any, list[Any]]:
@@ -133,10 +134,13 @@ class Conjugate:
         The parts of v, in order.
     rows : int
         Number of rows n.
+    heat : callable
+        How much smoother a log-sum-exp is where maxima have a width.
     """
 
     blocks: tuple[Shares, ...]
     rows: int
+    heat: Callable[[float], float]
 
     #: Slopes are a linear map of v: nothing is added.
     shift = None
@@ -190,7 +194,8 @@ class Conjugate:
 
     def at(self, scores: Array, width: float = 0.0) -> Array:
         """Return the v of scores."""
-        return np.concatenate([block.at(scores, width) for block in self.blocks])
+        heat = self.heat(width)
+        return np.concatenate([block.at(scores, width, heat) for block in self.blocks])
 
     def model(self, v: Any) -> tuple[Any, list[Any]]:
         """Return G and the constraints in cvxpy."""

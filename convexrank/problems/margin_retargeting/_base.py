@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.deadline import MANY, check_time
 from convexrank.backend.gram import dense
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
@@ -106,7 +107,11 @@ class MarginScores(QueryScores):
         w = self.check_point(w)
         rows, scores = self._dense_rows, self._ordered(w)
         fit = self.fit(scores)
+        if len(rows) >= MANY:
+            check_time()
         value, slope = self.rules.evaluate(fit, scores)
+        if len(rows) >= MANY:
+            check_time()
         return (
             value + 0.5 * self.l2 * float(w @ w),
             rows.T @ slope + self.l2 * w,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.deadline import MANY, check_time
 from convexrank.data import QueryGroups
 from convexrank.divergences import Divergence, SquaredEuclidean
 from convexrank.problems.retargeting._grade_blocks import Chain, GradeBlocks, Sizes, step_sizes
@@ -262,11 +263,19 @@ class JointCost:
         """
         chain, groups, weights, reg = fit.chain, self.groups, self.query_weights, self.score_reg
         along, p = rows[chain.order], chain.gather(self.predictions(scores + fit.offsets[groups.query]))
+        if len(rows) >= MANY:
+            check_time()
         with np.errstate(divide="ignore"):
             bends, curvature = self.bends(p) + reg, self.divergence._curvature(chain.gather(fit.targets))
+        if len(rows) >= MANY:
+            check_time()
         hessian = ((weights[groups.query] * bends)[:, None] * along).T @ along
+        if len(rows) >= MANY:
+            check_time()
         starts, sizes, masses = fit.pool_masses((1.0 + self.target_reg) * curvature)
         sums = np.add.reduceat(along, starts, axis=0)
+        if len(rows) >= MANY:
+            check_time()
         hessian -= ((weights[groups.query[starts]] / masses)[:, None] * sums).T @ sums
         moves = np.repeat(sizes / masses, sizes)  # what a common shift of the predictors does to each target
         if not self.simplex:
@@ -281,6 +290,8 @@ class JointCost:
 
 def rank_ones(groups: QueryGroups, vectors: Array, rows: Array, weights: Array) -> Array:
     """Sum over queries of c (Xᵀv)(Xᵀv)ᵀ / Σv, without those where v adds up to nothing."""
+    if len(rows) >= MANY:
+        check_time()
     totals, means = groups.sums(vectors), groups.sums(vectors[:, None] * rows)
     scale = np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), 0.0)
     return (scale[:, None] * means).T @ means

@@ -12,6 +12,7 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Witness
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
+from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.descent._smoothed_path import (
     Mergeable,
     Place,
@@ -21,7 +22,6 @@ from convexrank.solvers.descent._smoothed_path import (
     place_at,
     searched,
 )
-from convexrank.solvers.descent.lbfgs import HandedOver
 
 Array = np.ndarray
 

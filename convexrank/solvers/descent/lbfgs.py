@@ -14,9 +14,10 @@ from convexrank.backend.deadline import check_time, time_left
 from convexrank.core.capabilities import Smooth, TwiceDifferentiable
 from convexrank.core.certificates import strength_near
 from convexrank.core.loop import State, scale_of
-from convexrank.core.results import Solution, Witness
+from convexrank.core.results import Solution
 from convexrank.core.score_model import SampledCurvature
 from convexrank.data import check_flags, check_integer, keep_checked
+from convexrank.solvers._handed_over import HandedOver
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -236,31 +237,6 @@ class _Memory:
     curvature: SampledCurvature | None = None
     first: float = 0.0  # the residual at the start
     looked: float = 0.0  # and where the rate was last looked at
-
-
-@dataclass(frozen=True)
-class HandedOver:
-    """The method that goes on, its state, what the message says of it, and how many steps it has left; None: all.
-
-    A lower bound that was proved before, and its witness, stay until the method has a better one.
-    """
-
-    method: Any
-    inner: State
-    note: str
-    left: int | None = None
-    lower: float = -math.inf
-    witness: Witness | None = None
-
-    def step(self, problem: Any, state: State) -> State:
-        """Take a step of the method."""
-        inner = self.method.step(problem, replace(self.inner, iteration=state.iteration, tol=state.tol))
-        shown = inner
-        if inner.value - inner.residual < self.lower:
-            shown = replace(inner, residual=max(inner.value - self.lower, 0.0), witness=self.witness)
-        left = None if self.left is None else self.left - 1
-        memory = replace(self, inner=inner, left=left)
-        return replace(shown, memory=memory, note=self.note, stalled=inner.stalled or left == 0)
 
 
 def _newton() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
@@ -24,6 +25,7 @@ _NEAR, _SETTLED, _LEAST = 4.0, 0.05, 1.05
 _NOISE = 64.0 * float(np.finfo(np.float64).eps)
 # Eigenvalues below this, for each unknown and relative to the largest, are rounding; up to so many unknowns.
 _PIVOT, _FEW = 4.0 * float(np.finfo(np.float64).eps), 512
+_HANDED_OVER = "newton handed over to continuation after {} steps, as log-sum-exps are almost maxima"
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Newton:
 
     With a small l2 on separable data, scores differ so much that a log-sum-exp is nearly a maximum, and the steps are
     short. After eight such steps the solver follows the minimisers for decreasing l2, from w = 0 to the requested l2,
-    along a path that is nearly straight in 1/l2.
+    along a path that is nearly straight in 1/l2. Where l2 is smaller still, :class:`Continuation` goes on, and the
+    message says so.
 
     Parameters
     ----------
@@ -70,8 +73,12 @@ class Newton:
 
     def step(self, problem: TwiceDifferentiable, state: State) -> State:
         """One Newton step with line search, or one along the path of ridges."""
-        memory: _Memory = state.memory
+        if not isinstance(state.memory, _Memory):
+            return state.memory.step(problem, state)
+        memory = state.memory
         if memory.far >= _PATIENCE and problem.strong_convexity > 0.0:
+            if "Smoothable" in problem.capabilities:
+                return _handed_over(problem, state)
             return _state(problem, _first_ridge(problem, len(state.x)))
         direction = _direction(problem, memory)
         predicted = float(memory.gradient @ direction)
@@ -102,6 +109,15 @@ class Newton:
             if below_rounding and length < 0.1:
                 break
         return None
+
+
+def _handed_over(problem: Any, state: State) -> State:
+    # few solves need it
+    from convexrank.solvers._handed_over import HandedOver
+    from convexrank.solvers.descent.continuation import Continuation
+
+    method, note = Continuation(), _HANDED_OVER.format(state.iteration)
+    return HandedOver(method, method.init(problem, state.x), note).step(problem, state)
 
 
 @dataclass(frozen=True)
