@@ -256,6 +256,21 @@ def test_nodes_of_very_many_pairs_are_the_double_sum(scale):
         assert np.abs(found - (exact @ columns)[rows]).max() <= tolerance("summation") * 3000
 
 
+@pytest.mark.parametrize("way", ["chosen", "plain"])
+@pytest.mark.parametrize("gap", [20.0, 30.0, 35.0])
+def test_sums_by_nodes_of_well_ranked_rows_have_all_digits(gap, way, by_nodes):
+    """All terms are almost 0, and none of them below: prices are powers of these sums."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, size=60)
+    f = gap * y + rng.random(60)
+    node = program("logistic", y, np.ones(60), way).nodes[-2]
+    assert isinstance(node, PairSums)
+    weights, kernel = rng.random(60), WAYS[way](node)(f, f)
+    for order, found in enumerate(kernel.sums(weights, (0, 1), to_lower=True)):
+        expected = by_listing(node, f, f, weights, order, True)
+        assert np.abs(found - expected).max() <= tolerance("summation") * expected.max()
+
+
 def test_scores_that_are_not_finite_have_no_finite_sums(by_nodes):
     f, y = np.array([0.0, np.inf, 1.0, -1.0]), np.array([0, 1, 0, 1])
     with np.errstate(invalid="ignore"):
