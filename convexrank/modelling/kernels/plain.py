@@ -286,6 +286,11 @@ def keys_of(node: PairSums) -> Iterator[tuple[Array, Array]]:
     """Yield keys of upper and of lower rows, −1 for none; each pair has one key in common once.
 
     Of two rows whose grades differ first in some bit, the upper one has it set.
+
+    Yields
+    ------
+    tuple of ndarray
+        The keys of upper and of lower rows.
     """
     up, low = node.upper_axis.query, node.axis.query
     if node.grades is None:
