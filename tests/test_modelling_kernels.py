@@ -208,7 +208,7 @@ def by_nodes(monkeypatch):
 
 
 def at_any_number(monkeypatch):
-    for owner, name in ((pairs, "_VERY_MANY"), (plain, "_MANY"), (plain, "_FEWER")):
+    for owner, name in ((interpolated, "_VERY_MANY"), (plain, "_MANY"), (plain, "_FEWER")):
         monkeypatch.setattr(owner, name, 0)
 
 

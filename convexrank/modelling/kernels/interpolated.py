@@ -17,11 +17,15 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import check_time
 from convexrank.modelling import functions
+from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.kernels.sorted_runs import segments
 
 Array = np.ndarray
 
 # Nodes of a cell of length 1.
 _NODES = 14
+# So many pairs of a block take longer one by one.
+_VERY_MANY = 4_000_000
 # Scores further apart by so many cells: the function is its argument or 0, to e^-38.
 _FAR = 39
 
@@ -41,6 +45,21 @@ def _between(derivative: int, offset: int) -> Array:
     x = offset + 0.5 * (nodes[:, None] - nodes[None, :])
     table = functions.softplus
     return table.slopes(x)[derivative] if derivative < 2 else table.bend(x)  # type: ignore[misc]  # it has one
+
+
+def interpolated_blocks(node: PairSums) -> list[tuple[Array, Array]]:
+    """Return upper and lower rows all pairs of which count; none of other functions, and of few pairs a block."""
+    if node.function.multiple_of is not functions.softplus or node.pair_count < _VERY_MANY:
+        return []
+    kept = vars(node)  # also of its copies with another function
+    if "_blocks" not in kept:
+        whole, found = (node.upper_axis.query, node.axis.query, node.axis.count), []
+        splits = [whole] if node.grades is None else segments(node)
+        if sum(count for *_, count in splits) * _VERY_MANY <= node.pair_count:
+            for up, low, count in splits:
+                found += [(np.flatnonzero(up == k), np.flatnonzero(low == k)) for k in range(count)]
+        kept["_blocks"] = [(up, low) for up, low in found if len(up) and len(low)]
+    return kept["_blocks"]
 
 
 class _Side:
@@ -82,10 +101,12 @@ class _Both:
     @cached_property
     def near(self) -> list[tuple[int, Array, Array]]:
         """By the offset of lower cells from upper ones, places of those lower and upper cells."""
-        found = []
+        upper, lower, found = self.upper.cells, self.lower.cells, []
         for offset in range(-_FAR + 1, _FAR):
-            places = np.searchsorted(self.upper.cells, self.lower.cells - offset)
-            there = np.append(self.upper.cells, np.inf)[places] == self.lower.cells - offset
+            if not lower[0] - upper[-1] <= offset <= lower[-1] - upper[0]:
+                continue
+            places = np.searchsorted(upper, lower - offset)
+            there = np.append(upper, np.inf)[places] == lower - offset
             if there.any():
                 found.append((offset, np.flatnonzero(there), places[there]))
         return found

@@ -18,7 +18,7 @@ from convexrank.backend.deadline import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.kernels.few_grades import MOST_GRADES, grade_sums
-from convexrank.modelling.kernels.interpolated import InterpolatedPairs
+from convexrank.modelling.kernels.interpolated import InterpolatedPairs, interpolated_blocks
 from convexrank.modelling.kernels.layout import layout_of
 from convexrank.modelling.kernels.logistic import WIDEST, LogisticPairs
 from convexrank.modelling.kernels.running_sums import RunningSums
@@ -32,8 +32,6 @@ Array = np.ndarray
 _BLOCK, _KEPT = 1 << 16, 1 << 21
 # Up to this many grades have running sums of their own.
 _FEW_GRADES = MOST_GRADES
-# So many pairs of a block take longer one by one than polynomials do.
-_VERY_MANY = 4_000_000
 
 
 class PairKernel(Protocol):
@@ -92,22 +90,6 @@ def _logistic(node: PairSums, upper: Array, lower: Array) -> PairKernel:
     if max(upper.max(), lower.max()) - min(upper.min(), lower.min()) <= WIDEST:
         return LogisticPairs(layout_of(node), factor, upper, lower)
     return BlockedPairs(node, upper, lower)
-
-
-def interpolated_blocks(node: PairSums) -> list[tuple[Array, Array]]:
-    """Return upper and lower rows all pairs of which count; none of other functions, and of few pairs a block."""
-    kept = vars(node)
-    if "_blocks" not in kept:
-        many = node.function.multiple_of is functions.softplus and node.pair_count >= _VERY_MANY
-        found, splits = [], []
-        if many:
-            whole = (node.upper_axis.query, node.axis.query, node.axis.count)
-            splits = [whole] if node.grades is None else segments(node)
-        if sum(count for *_, count in splits) * _VERY_MANY <= node.pair_count:
-            for up, low, count in splits:
-                found += [(np.flatnonzero(up == k), np.flatnonzero(low == k)) for k in range(count)]
-        kept["_blocks"] = [(up, low) for up, low in found if len(up) and len(low)]
-    return kept["_blocks"]
 
 
 def _of_rows(weights: Array, count: int) -> Array:

@@ -25,7 +25,7 @@ Array = np.ndarray
 
 # Pairs held at once where there is nothing better than the double sum.
 _BLOCK = 1 << 16
-# So many pairs of each query, and so many fewer pairs of nodes than of rows, are worth nodes.
+# So many pairs of each block, and so many fewer pairs of nodes than of rows, are worth nodes.
 _MANY, _FEWER = 1_000_000, 4
 # Scores further apart have differences whose exponentials leave the range of floating point when multiplied.
 _SPREAD = 300.0
@@ -235,10 +235,17 @@ class PlainPairs:
         few = node.pair_count < _MANY * node.axis.count
         if few or node.function.multiple_of is not functions.softplus:
             return []
-        found = []
-        for upper, lower in keys_of(node):
-            for key in np.intersect1d(upper[upper >= 0], lower[lower >= 0]):
-                found.append((np.flatnonzero(upper == key), np.flatnonzero(lower == key)))
+        keys = [
+            (upper, lower, np.intersect1d(upper[upper >= 0], lower[lower >= 0]))
+            for upper, lower in keys_of(node)
+        ]
+        if node.pair_count < _MANY * sum(len(common) for *_, common in keys):
+            return []
+        found = [
+            (np.flatnonzero(upper == key), np.flatnonzero(lower == key))
+            for upper, lower, common in keys
+            for key in common
+        ]
         scores = [(self.upper[above], self.lower[below]) for above, below in found]
         if not _FEWER * sum(NodePairs.count(*pair) for pair in scores) <= node.pair_count:
             return []

@@ -94,15 +94,15 @@ def _below_hinges(
     node: PairSums, near: Function, upper: Array, lower: Array, u: Array
 ) -> tuple[float, tuple[Array, Array]]:
     """The same for hinges: their conjugate is minus the multiplier, and only pairs within the width are listed."""
+    c, width = near.window or (1.0, 1.0)
     on_upper, on_lower = np.zeros(len(upper)), np.zeros(len(lower))
     for above, below in keys_of(node):
         rows, partners = np.flatnonzero((below >= 0) & (u > 0.0)), np.flatnonzero(above >= 0)
         order = partners[np.lexsort((upper[partners], above[partners]))]
         one = _Keyed(above[order], upper[order]), below[rows], lower[rows]
-        parts = _sums_of_hinges(*one, node.weights[order], u[rows], (near.window or (1.0, 1.0))[1])
+        parts = _sums_of_hinges(*one, node.weights[order], u[rows], width)
         on_upper[order] += parts[0]
         on_lower[rows] += parts[1]
-    c = (near.window or (1.0, 1.0))[0]
     pulls = -c * node.weights * on_upper, c * u * on_lower
     return -float(np.add.reduce(pulls[1])), pulls
 
@@ -118,9 +118,8 @@ def _sums_of_hinges(
     masses = np.append(0.0, np.cumsum(a))
     on_lower = masses[whole] - masses[first]
     # rows of u before the place where their partners end, less those whose partners begin later
-    ends = [np.append(np.cumsum(np.bincount(at, u, len(x) + 1)[::-1])[::-1], 0.0) for at in (whole, first)]
-    places = np.arange(1, len(x) + 1)
-    on_upper = ends[0][places] - ends[1][places]
+    later = [np.cumsum(np.bincount(at, u, len(x) + 1)[:0:-1])[::-1] for at in (whole, first)]
+    on_upper = later[0] - later[1]
     stops = np.cumsum(sizes)
     cuts = np.searchsorted(stops, np.arange(0, stops[-1] if len(stops) else 0, _WITHIN), side="right")
     for start, end in pairwise([*np.unique(cuts).tolist(), len(y)]):

@@ -33,7 +33,8 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.highest import means_of_highest, partial_shares, squares_of
-from convexrank.modelling.kernels.pairs import WindowedPairs, interpolated_blocks
+from convexrank.modelling.kernels.interpolated import interpolated_blocks
+from convexrank.modelling.kernels.pairs import WindowedPairs
 from convexrank.modelling.program import Program
 
 Array = np.ndarray
