@@ -10,6 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from instances import data_name
 from measure import fresh, interleaved, median, ratio
 from report import Section, Table, Target, at_most, bytes_text, seconds_text
 
@@ -27,6 +28,8 @@ _SORTED: dict[str, dict[str, Any]] = {
     "ConvexRisk, exponential": {"cost": "exponential"},
 }
 _BLOCKED_GROUP = 10_000
+# Rows of the logistic solves; 0: MAGIC.
+_LOGISTIC = (0, 100_000, 1_000_000)
 # Rows, and how often an evaluation is timed at once.
 _EARLIER = {600: 100, 20_000: 5, 1_000_000: 1}
 
@@ -36,6 +39,7 @@ def pairs(effort: int) -> Section:
     growth, worst = _growth(effort)
     solves, slowest = _solves(effort)
     blocked, extra = _blocked(effort)
+    logistic, beside = _logistic(effort)
     earlier, over = _earlier(effort)
     targets = (
         Target(
@@ -46,9 +50,10 @@ def pairs(effort: int) -> Section:
         ),
         Target("full solve at 10⁵ rows, slowest", "seconds", seconds_text(slowest), slowest <= 60.0),
         at_most(f"memory of a blocked evaluation, {_BLOCKED_GROUP**2:.0e} pairs", extra / 1000.0, 0.5, " GB"),
+        beside,
         *over,
     )
-    return Section((growth, solves, blocked, earlier), targets)
+    return Section((growth, solves, blocked, logistic, earlier), targets)
 
 
 def _growth(effort: int) -> tuple[Table, float]:
@@ -174,6 +179,80 @@ def blocked(group: int, repeats: int) -> list[float]:
         problem.risk_and_subgradient(w)
         seconds.append(time.perf_counter() - start)
     return seconds
+
+
+def _logistic(effort: int) -> tuple[Table, Target]:
+    rows = []
+    for size in _LOGISTIC:
+        data = f"generated {size:,} × 10".replace(",", " ") if size else data_name()
+        for name, one in fresh("pairs:logistic_solves", rows=size, repeats=1 + effort).result.items():
+            cells = (name, data, f"{one['pairs']:.1e}", seconds_text(median(one["seconds"])))
+            gap = one["gap"] / max(1.0, abs(one["value"]))
+            rows.append((*cells, str(one["iterations"]), one["status"], f"{gap:.0e}"))
+    together, each = fresh("pairs:logistic_evaluations", repeats=3 + 4 * effort).result.values()
+    note = (
+        "l2 = 0.001, tol = 1e-8, seconds of the processor, the certificate included. A value and a gradient in the "
+        f"scores, {data_name()}, at its solution: {seconds_text(median(together))}; pair by pair, as for fewer pairs, "
+        f"without a logarithm or an exponential for each: {seconds_text(median(each))}."
+    )
+    columns = ("problem", "rows", "pairs", "solve", "steps", "status", "gap")
+    over = at_most(f"logistic evaluation, {data_name()}: time over pair by pair", ratio(together, each), 0.5)
+    return Table("Very many pairs of the logistic loss", columns, tuple(rows), note), over
+
+
+def logistic_solves(rows: int, repeats: int) -> dict[str, Any]:
+    """Solve with the logistic loss, on MAGIC where there are no rows to be drawn."""
+    from instances import linear_rows, magic
+
+    import convexrank as cr
+
+    X, y = linear_rows(rows) if rows else magic()
+    made = {"ConvexRisk": lambda: cr.problems.ConvexRisk(X, y, "logistic", l2=1e-3)}
+    if not rows:
+        made["PartialAUC, 5 %"] = lambda: cr.problems.PartialAUC(X, y, 0.05, "logistic", l2=1e-3)
+    pairs_of = float(y.sum()) * float(len(y) - y.sum())
+    found: dict[str, dict[str, Any]] = {name: {"seconds": [], "pairs": pairs_of} for name in made}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cr.ConvergenceWarning)  # of some w = 0 is the minimum
+        for turn in range(1 + repeats):
+            for name, make in made.items():
+                start = time.process_time()
+                solution = make().solve()
+                if turn:
+                    found[name]["seconds"].append(time.process_time() - start)
+                found[name] |= {key: getattr(solution, key) for key in ("iterations", "value", "gap")}
+                found[name]["status"] = solution.status.name
+    return found
+
+
+def logistic_evaluations(repeats: int) -> dict[str, Any]:
+    """Time values and slopes of both sides by nodes and pair by pair, in turns."""
+    import numpy as np
+    from instances import magic
+
+    import convexrank as cr
+    from convexrank.modelling.expressions import PairSums
+    from convexrank.modelling.kernels.layout import layout_of
+    from convexrank.modelling.kernels.logistic import LogisticPairs
+    from convexrank.modelling.kernels.pairs import pair_kernel
+
+    X, y = magic()
+    problem = cr.problems.PartialAUC(X, y, 1.0, "logistic", l2=1e-3)
+    node = next(node for node in problem.program.nodes if isinstance(node, PairSums))
+    scores = X @ cr.problems.ConvexRisk(X, y, "logistic", l2=1e-3).solve().x
+    upper, lower, ones = scores[node.upper_axis.rows], scores[node.axis.rows], np.ones(len(node.axis.rows))
+
+    def together() -> list[Any]:
+        kernel = pair_kernel(node)(upper, lower)
+        return [*kernel.sums(node.weights, (0, 1), to_lower=True), *kernel.sums(ones, (1,), to_lower=False)]
+
+    def each() -> Any:
+        return LogisticPairs(layout_of(node), 1.0, upper, lower).both(node.weights, ones)
+
+    found = zip(together(), each(), strict=True)
+    if not all(np.allclose(one, other, rtol=1e-9, atol=0.0) for one, other in found):
+        raise ValueError("the two evaluations differ.")
+    return interleaved({"together": together, "each": each}, repeats)
 
 
 def _earlier(effort: int) -> tuple[Table, list[Target]]:
