@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -301,3 +303,23 @@ def test_what_a_penalty_in_units_bounds_holds_on_both_sides_of_a_slope():
             held = all(not scaled._shrunk(side, scaled.l1).any() for side in sides)
             assert scaled.holds(np.array(v), error) == held
     assert not scaled.holds(np.array([-1e-10, 0.0]), 1e-8)
+
+
+@pytest.mark.parametrize("sparsely", [False, True])
+def test_features_in_units_are_made_once_for_a_path(sparsely):
+    rng = np.random.default_rng(0)
+    X, y = 1e4 * rng.normal(size=(60, 5)), np.arange(60) % 3 == 0
+    X[:30] *= 100.0
+    weights = np.where(np.arange(60) < 30, 1e-9, 1.0)
+    problem = cr.problems.PNormPush(sparse.csr_array(X) if sparsely else X, y, p=1, l1=0.1)
+    size, first = len(pickle.dumps(problem)), problem.solve()
+    for changed in ({"l1": 0.05}, {"l1": 0.02, "l2": 1e-3}, {"p": 2.0}, {"sample_weight": weights}):
+        made, alone = (
+            problem.changed(**changed),
+            cr.problems.PNormPush(problem.X, y, **{"p": 1, "l1": 0.1} | changed),
+        )
+        assert np.allclose(made.solve().x, alone.solve().x, rtol=tolerance("summation"), atol=0.0), changed
+        values = [one._in_steps[1].X.data if sparsely else one._in_steps[1].X for one in (made, problem)]
+        assert np.shares_memory(*values) == ("sample_weight" not in changed), changed
+    assert first.converged
+    assert len(pickle.dumps(problem)) == size

@@ -112,9 +112,10 @@ def row_lengths(matrix: Any, units: Array | None = None) -> Array:
     if isinstance(matrix, Design):
         return matrix.row_lengths()
     if not isinstance(matrix, np.ndarray):
-        squares = matrix.multiply(matrix)
-        sums = squares.sum(axis=1) if units is None else squares @ units**2
-        return np.sqrt(np.asarray(sums, dtype=np.float64).ravel())
+        rows = sparse.csr_array(matrix)
+        values = rows.data.astype(np.float64, copy=False)
+        squares = sparse.csr_array((values * values, rows.indices, rows.indptr), shape=rows.shape)
+        return np.sqrt(squares @ (np.ones(matrix.shape[1]) if units is None else units**2))
     if units is None and matrix.dtype == np.float64:
         return np.sqrt(np.vecdot(matrix, matrix))
     if units is None:

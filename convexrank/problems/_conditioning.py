@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.cached import cached_property
+from convexrank.backend.cached import cached_property, hand_over, preset
 from convexrank.backend.gram import row_lengths, squares_times
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.minorants import EPS, LinearRisk, Minorant, rounding
@@ -55,6 +55,11 @@ class _HasUnits(LinearRisk, Protocol):
     @property
     def units(self) -> Array:
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two."""
+        ...
+
+    @property
+    def _mean_squares(self) -> Array | None:
+        """The mean square of each column; None where those of a design are unknown."""
         ...
 
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
@@ -157,12 +162,30 @@ def units_of_steps(problem: _HasUnits) -> Array | None:
     return None if alike or lost else units
 
 
-def times_units(problem: _HasUnits, units: Array) -> Any:
-    """Return the same problem as one of v = w/units, with the same values."""
-    X = problem.X * units if isinstance(problem.X, np.ndarray) else problem.X @ sparse.diags_array(units)
-    unit = float(units[0])
-    penalty = problem.penalty
-    return problem.changed(X=X, l2=penalty.l2 * unit * unit, l1=penalty.l1 * unit)
+def times_units(problem: _HasUnits, units: Array, before: tuple[Array, Any] | None) -> Any:
+    """Return the same problem as one of v = w/units, with the same values.
+
+    Parameters
+    ----------
+    problem : LinearScores
+        The problem.
+    units : ndarray, shape (d,)
+        The units.
+    before : tuple or None
+        Units, and a problem with the same features in these units, of which they are taken where the units are these.
+    """
+    known = before[1] if before is not None and np.array_equal(before[0], units) else None
+    if known is not None:
+        X = known.X
+    else:
+        X = problem.X * units if isinstance(problem.X, np.ndarray) else problem.X @ sparse.diags_array(units)
+    unit, penalty = float(units[0]), problem.penalty
+    made = problem.changed(X=X, l2=penalty.l2 * unit * unit, l1=penalty.l1 * unit)
+    if problem._mean_squares is not None:
+        preset(made, _mean_squares=problem._mean_squares * units**2)
+    if known is not None:
+        hand_over(known, made, "columns", "row_lengths")
+    return made
 
 
 @dataclass(frozen=True)

@@ -240,11 +240,22 @@ class LinearScores(Problem):
                     solver, ColumnsInUnits(base, each), lambda w: w / each, lambda v: v * each
                 )
         # methods for differentiable objectives take account of units by themselves
-        units = None if self.differentiable and self.l1 == 0 else units_of_steps(base)
-        if units is None:
+        found = None if self.differentiable and self.l1 == 0 else base._in_steps
+        if found is None:
             return solver if base is self else ChangeOfVariables(solver, base, np.copy, np.copy)
-        scaled = times_units(base, units)
+        units, scaled = found
         return ChangeOfVariables(solver, scaled, lambda w: w / units, lambda v: v * units)
+
+    @cached_property
+    def _in_steps(self) -> tuple[Array, Self] | None:
+        """Units in which steps are taken, and the problem in these; None where those of the features will do."""
+        units = units_of_steps(self)
+        return None if units is None else (units, times_units(self, units, self._steps_before))
+
+    @cached_property
+    def _steps_before(self) -> tuple[Array, Self] | None:
+        """The same of the problem with these features that this one was made of, such as the last one of a path."""
+        return None
 
     @property
     def unique(self) -> bool:
@@ -389,6 +400,9 @@ class LinearScores(Problem):
         made = super().changed(**values)
         if values.keys().isdisjoint({"X", "dtype"}):
             hand_over(self, made, "columns", "row_lengths", "_home")
+            preset(made, _steps_before=vars(self).get("_in_steps") or self._steps_before)
+            if values.keys() <= {"l1", "l2"}:
+                hand_over(self, made, "_mean_squares")
             if type(self).split is LinearScores.split:  # the labels are no part of it
                 hand_over(self, made, "_padded_columns")
             if "_centred" in vars(self):
