@@ -284,9 +284,11 @@ class _Listed:
 
     @cached_property
     def _touched(self) -> tuple[Any, Array, Array]:
-        """The rows of those pairs, each once, and the places of the pairs among them."""
+        """The rows of those pairs, each once, and the places of the pairs among them; all rows where most have some."""
         lower, upper, *_ = self._pairs
         places, ends = np.unique(np.concatenate([lower, upper]), return_inverse=True)
+        if 2 * len(places) > self.here.program.rows:  # a copy would be nearly as large
+            return entries(self.risks.X), lower, upper
         return entries(self.risks.X)[places], ends[: len(lower)], ends[len(lower) :]
 
     def product(self) -> Callable[[Array], Array]:
