@@ -85,8 +85,8 @@ REASONS: dict[str, str] = {
     ),
     r"^the same, the hardest inputs we found$": (
         "Every entry inserts a piece into a tree, at a random place in memory, and the cut walks over others to the "
-        "next zero; SciPy's PAV goes through one array. On this machine random places cost more of late: 44 to 46 in three "
-        "runs, 37 before, by the same code."
+        "next zero; SciPy's PAV goes through one array. On this machine random places cost more of late: 44 to 46 in "
+        "three runs, 37 before, by the same code."
     ),
     r"^m_ary_risk_interval": "Each of the rounds draws all rows in a new order and goes through them.",
     r"^monitor": "The bets of each day are evaluated on that day's rows, thirty times.",
