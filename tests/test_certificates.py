@@ -128,6 +128,24 @@ def test_a_bound_that_is_above_the_value_refutes_itself_however_little():
         assert above.bound(lower) == math.inf
 
 
+def test_a_tangent_whose_slope_overflows_proves_nothing():
+    """Not even that a risk which is never negative is at least 0: its other numbers may be wrong as well."""
+
+    class Steep:
+        penalty, dimension, differentiable = cr.regularizers.Penalty(l2=1.0), 1, True
+        risk_infimum, unit = 0.0, 1.0
+        slope = 1e200
+
+        def reference_minorant(self, w):
+            return Minorant(1.0, 1.0, np.array([self.slope]), 0.0, 0.0, 0.0)
+
+    problem, w = Steep(), np.array([0.0])
+    steep = certify(problem, w)
+    assert (steep.gap, steep.value, steep.lower_bound) == (math.inf, 1.0, -math.inf)
+    problem.slope = 1.0
+    assert certify(problem, w).gap == pytest.approx(0.5, abs=tolerance("summation"))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_evidence_holds_for_a_point_that_is_outside_its_ball_by_rounding(seed):
     """There the objective may be below the optimum, which is no contradiction."""

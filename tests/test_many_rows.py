@@ -15,7 +15,7 @@ from convexrank.core.certificates import certify, strength_near
 from convexrank.core.loop import State
 from convexrank.modelling.log_sum_exps import many_rows as _many_rows
 from convexrank.modelling.log_sum_exps.many_rows import drawn_by_weight, expected_modulus, modulus
-from convexrank.modelling.log_sum_exps.sums import LogSumExps
+from convexrank.modelling.log_sum_exps.sums import LogSumExps, reference_log_sum_exp
 from convexrank.problems import _linear_scores, _samples
 from convexrank.problems.margin_retargeting import _base as margins
 from convexrank.solvers.descent import lbfgs
@@ -278,6 +278,17 @@ def test_what_is_expected_of_the_least_eigenvalue_is_about_what_is_found(data):
         assert 0.5 < expected_modulus(hessian, X.shape, shares) / modulus(X, parts) < 2.0
     alone = [np.eye(len(part))[0] for part in shares]  # one row of each has no curvature
     assert expected_modulus(np.eye(4), X.shape, alone) == 0.0
+
+
+def test_the_reference_of_a_log_sum_exp_is_its_definition():
+    """Without terms, as of a piece without rows of a class, it is the logarithm of 0."""
+    for exponents in ([], [700.0], [1.0, 2.0, 2.5], [-1e3, 800.0, 799.0]):
+        value, shares = reference_log_sum_exp(np.array(exponents))
+        top = max(exponents, default=0.0)
+        total = math.fsum(math.exp(one - top) for one in exponents)
+        expected = top + math.log(total) if exponents else -math.inf
+        assert value == pytest.approx(expected, abs=tolerance("summation"))
+        assert shares == pytest.approx([math.exp(one - top) / total for one in exponents])
 
 
 @pytest.mark.parametrize("name", MADE)
