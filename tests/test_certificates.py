@@ -146,6 +146,15 @@ def test_a_tangent_whose_slope_overflows_proves_nothing():
     assert certify(problem, w).gap == pytest.approx(0.5, abs=tolerance("summation"))
 
 
+def test_the_tangent_of_a_risk_with_kinks_is_enough_where_none_is_near():
+    """The margin of the one pair is 0.01 at the minimiser, far from the kink at 1."""
+    problem, best = cr.problems.ConvexRisk([[0.1], [0.0]], [1, 0], "hinge", l2=1.0), np.array([0.1])
+    assert problem.objective(best) < min(problem.objective(best * share) for share in (0.99, 1.01))
+    assert not problem.differentiable
+    found = certificates.own_gap(problem, problem.reference_minorant(best), best, math.inf)
+    assert 0.0 <= found <= tolerance("summation")
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_evidence_holds_for_a_point_that_is_outside_its_ball_by_rounding(seed):
     """There the objective may be below the optimum, which is no contradiction."""
