@@ -1,4 +1,4 @@
-"""Where w = 0 is optimal: the mean positive is a mean of negatives, as the pages of the formulations say."""
+"""Where w = 0 is optimal, and where l1 alone leaves no minimum, as the pages of the formulations say."""
 
 from __future__ import annotations
 
@@ -82,3 +82,19 @@ def test_a_finite_p_has_its_minimum_at_zero_where_the_means_of_the_classes_coinc
     X[y] += X[~y].mean(axis=0) - X[y].mean(axis=0)
     fall, gap = gained(P.PNormPush(X, y, p))
     assert fall <= gap + tolerance("summation")
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "fall"),
+    [
+        (P.PNormPush, (4.0,), 1.0), (P.BottomPush, (4.0,), 1.0), (P.TopPush, (), 1.0),
+        (P.TopBottomPush, (4.0,), 2.0), (P.TopBottomPush, (2.0, 0.3), 1.3),
+    ],
+)  # fmt: skip
+def test_without_l2_an_l1_below_the_fall_per_unit_of_margin_leaves_no_minimum(make, options, fall):
+    """Two weights of at most 1 in all have a margin of at most 2 between these rows."""
+    X, y = np.array([[1.0, 2.0], [1.5, 2.0], [0.0, 0.0], [-0.5, 0.0]]), [1, 1, 0, 0]
+    for share, status in ((0.95, cr.Status.UNBOUNDED), (1.05, cr.Status.CONVERGED)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cr.ConvergenceWarning)
+            assert make(X, y, *options, l1=2.0 * share * fall).solve().status is status
