@@ -100,6 +100,21 @@ EQUIVALENT = {
             'base = total(power(y, p) for y in common + [weak * total(x)] * (kind <= "entry"))',
         ): "of the three words it is the first",
     },
+    "modelling/log_sum_exps/many_rows": {
+        ("_BLOCK = 1 << 17", f"_BLOCK = {now}"): "how many rows are read at a time"
+        for now in (
+            "1 & 17",
+            "1 | 17",
+            "1 ^ 17",
+            "1 + 17",
+            "1 * 17",
+            "1 ** 17",
+            "1 % 17",
+            "1 << 18",
+            "1 << 16",
+            "2 << 17",
+        )
+    },
     "modelling/inequalities": {
         (
             "up, down = node.function.recession(np.array([1.0, -1.0])).tolist()",

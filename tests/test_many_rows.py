@@ -280,6 +280,20 @@ def test_what_is_expected_of_the_least_eigenvalue_is_about_what_is_found(data):
     assert expected_modulus(np.eye(4), X.shape, alone) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "per_column"),
+    [
+        (2_000, 20, _many_rows._WORTH * 2_000 / 20**2),
+        (500, 20, _many_rows._FEWEST),
+        (100_000, 20, _many_rows._MOST),
+    ],
+)
+def test_rows_that_bound_the_curvature_are_few_for_many_columns_and_for_many_rows(rows, columns, per_column):
+    places = _many_rows.bounding_rows((rows, columns), np.ones(rows))
+    assert len(places) == int(per_column * columns) // 2
+    assert abs(int(np.diff(places).max()) - rows / len(places)) <= 1.0  # at equal steps
+
+
 def test_the_reference_of_a_log_sum_exp_is_its_definition():
     """Without terms, as of a piece without rows of a class, it is the logarithm of 0."""
     for exponents in ([], [700.0], [1.0, 2.0, 2.5], [-1e3, 800.0, 799.0]):
