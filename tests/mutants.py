@@ -42,7 +42,7 @@ MODULES = {
     "metrics/push": "tests/test_metrics.py tests/test_metrics_input.py -k 'r_p or r_max or heights or table_1'",
     "projections/increments": "tests/test_projections_isotonic.py tests/test_projections_input.py -k 'not imports'",
     "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",
-    "modelling/log_sum_exps/sums": "tests/test_many_rows.py tests/test_second_order.py tests/test_boosting.py "
+    "modelling/log_sum_exps/sums": "tests/test_log_sum_exps.py tests/test_many_rows.py tests/test_boosting.py "
     "tests/test_newton_cg.py::test_a_gentler_risk_has_smaller_powers_and_the_same_slope_at_0",
     "modelling/log_sum_exps/many_rows": "tests/test_many_rows.py",
     "modelling/rules": f"{_READ}",
@@ -114,6 +114,21 @@ EQUIVALENT = {
             "1 << 16",
             "2 << 17",
         )
+    }
+    | {
+        (f"{line}copy=False){rest}", f"{line}copy=True){rest}"): "rows that are picked are a copy already"
+        for line, rest in (
+            ("chosen, total = X[rows].astype(np.float64, ", ", float(weights.sum())"),
+            ("chosen = X[rows].astype(np.float64, ", ""),
+            ("rows = X[block].astype(np.float64, ", ""),
+        )
+    },
+    "modelling/log_sum_exps/sums": {
+        (
+            "_MODERATE = 64.0",
+            f"_MODERATE = {now}",
+        ): "both ways bound the rounding of logarithms of about this size"
+        for now in ("63.0", "65.0")
     },
     "modelling/inequalities": {
         (

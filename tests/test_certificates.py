@@ -131,19 +131,33 @@ def test_a_bound_that_is_above_the_value_refutes_itself_however_little():
 def test_a_tangent_whose_slope_overflows_proves_nothing():
     """Not even that a risk which is never negative is at least 0: its other numbers may be wrong as well."""
 
-    class Steep:
-        penalty, dimension, differentiable = cr.regularizers.Penalty(l2=1.0), 1, True
-        risk_infimum, unit = 0.0, 1.0
-        slope = 1e200
+    made = cr.regularizers.Penalty(l2=1.0)
+    plane = Minorant(1.0, 1.0, np.array([1.0]), 0.0, 0.0, 0.0)
 
-        def reference_minorant(self, w):
-            return Minorant(1.0, 1.0, np.array([self.slope]), 0.0, 0.0, 0.0)
+    def certificate(tangent, w):
+        problem = SimpleNamespace(
+            penalty=made, dimension=1, differentiable=True, risk_infimum=0.0, unit=1.0,
+            reference_minorant=lambda w: tangent,
+        )  # fmt: skip
+        found = certify(problem, np.array([w]))
+        return found.gap, found.lower_bound
 
-    problem, w = Steep(), np.array([0.0])
-    steep = certify(problem, w)
-    assert (steep.gap, steep.value, steep.lower_bound) == (math.inf, 1.0, -math.inf)
-    problem.slope = 1.0
-    assert certify(problem, w).gap == pytest.approx(0.5, abs=tolerance("summation"))
+    assert certificate(plane, 0.0)[0] == pytest.approx(0.5, abs=tolerance("summation"))
+    for broken, w in (
+        (replace(plane, slope=np.array([1e200])), 0.0),
+        (replace(plane, slope_error=1e308), 10.0),  # only times w it overflows
+        (replace(plane, offset=math.nan), 0.0),
+    ):
+        assert certificate(broken, w) == (math.inf, -math.inf)
+
+
+@pytest.mark.parametrize("differentiable", [True, False])
+@pytest.mark.parametrize("penalty", [cr.regularizers.Penalty(l2=1.0), cr.regularizers.Penalty(l1=1.5)])
+def test_what_a_tangent_lies_below_its_risk_is_added_to_the_gap(penalty, differentiable):
+    problem = SimpleNamespace(penalty=penalty, differentiable=differentiable)
+    plane, w = Minorant(1.0, 2.0, np.array([1.0, -0.5]), 1e-12, 1e-12, 1e-12), np.array([-0.9, 0.2])
+    touching, below = (certificates.own_gap(problem, replace(plane, lag=lag), w, 3.0) for lag in (0.0, 0.25))
+    assert below - touching == pytest.approx(0.25, abs=tolerance("summation"))
 
 
 def test_the_tangent_of_a_risk_with_kinks_is_enough_where_none_is_near():

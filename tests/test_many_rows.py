@@ -15,7 +15,7 @@ from convexrank.core.certificates import certify, strength_near
 from convexrank.core.loop import State
 from convexrank.modelling.log_sum_exps import many_rows as _many_rows
 from convexrank.modelling.log_sum_exps.many_rows import drawn_by_weight, expected_modulus, modulus
-from convexrank.modelling.log_sum_exps.sums import LogSumExps, reference_log_sum_exp
+from convexrank.modelling.log_sum_exps.sums import LogSumExps
 from convexrank.problems import _linear_scores, _samples
 from convexrank.problems.margin_retargeting import _base as margins
 from convexrank.solvers.descent import lbfgs
@@ -280,6 +280,16 @@ def test_what_is_expected_of_the_least_eigenvalue_is_about_what_is_found(data):
     assert expected_modulus(np.eye(4), X.shape, alone) == 0.0
 
 
+def test_few_rows_for_each_column_see_less_than_all_of_the_curvature():
+    """About (1 − √(columns / rows))² of it, by the law of Marchenko and Pastur: here a half."""
+    rng = np.random.default_rng(0)
+    X, sides = rng.normal(size=(2_000, 20)), (np.arange(800), np.arange(800, 2_000))
+    shares = [rng.dirichlet(np.ones(len(rows))) for rows in sides]
+    hessian = sum(np.cov(X[rows].T, aweights=part, ddof=0) for rows, part in zip(sides, shares, strict=True))
+    found = modulus(X, list(zip(sides, shares, strict=True)))
+    assert 0.7 < expected_modulus(hessian, X.shape, shares) / found < 1.2
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "per_column"),
     [
@@ -292,17 +302,6 @@ def test_rows_that_bound_the_curvature_are_few_for_many_columns_and_for_many_row
     places = _many_rows.bounding_rows((rows, columns), np.ones(rows))
     assert len(places) == int(per_column * columns) // 2
     assert abs(int(np.diff(places).max()) - rows / len(places)) <= 1.0  # at equal steps
-
-
-def test_the_reference_of_a_log_sum_exp_is_its_definition():
-    """Without terms, as of a piece without rows of a class, it is the logarithm of 0."""
-    for exponents in ([], [700.0], [1.0, 2.0, 2.5], [-1e3, 800.0, 799.0]):
-        value, shares = reference_log_sum_exp(np.array(exponents))
-        top = max(exponents, default=0.0)
-        total = math.fsum(math.exp(one - top) for one in exponents)
-        expected = top + math.log(total) if exponents else -math.inf
-        assert value == pytest.approx(expected, abs=tolerance("summation"))
-        assert shares == pytest.approx([math.exp(one - top) / total for one in exponents])
 
 
 @pytest.mark.parametrize("name", MADE)
