@@ -52,7 +52,7 @@ MODULES = {
     "modelling/curvature/diagonal": f"tests/test_second_order.py {_READ}",
     "modelling/curvature/products": f"tests/test_second_order.py {_READ}",
     "modelling/curvature/in_weights": f"tests/test_second_order.py {_READ}",
-    "modelling/conjugate": f"{_READ}",
+    "modelling/conjugate": f"tests/test_infimum.py {_READ}",
     "modelling/recession": f"tests/test_separability.py {_READ}",
     "modelling/inequalities": f"tests/test_separability.py {_READ}",
     "modelling/balls": f"{_READ}",
