@@ -113,6 +113,11 @@ EQUIVALENT = {
             "1 << 18",
             "1 << 16",
             "2 << 17",
+            "0 << 17",
+            "1 / 17",
+            "1 // 17",
+            "1 >> 17",
+            "1 - 17",
         )
     }
     | {
@@ -135,6 +140,19 @@ EQUIVALENT = {
             "up, down = node.function.recession(np.array([1.0, -1.0])).tolist()",
             "up, down = node.function.recession(np.array([1.0, - 2.0])).tolist()",
         ): "slopes far out are those of a direction times its length, and only 0 is looked for",
+        **{
+            (
+                f"return {line.format('0')}",
+                f"return {line.format(' -1')}",
+            ): "of one argument the first is the last"
+            for line in (
+                "_summed(node.over.query, node.over.count, node.shares) @ x[{}]",
+                "self._highest(node, x[{}])",
+                "self._up_to_levels(node, x[{}])",
+                "self._mean_of_highest(node.over, node.caps, x[{}])",
+                "self._of(node.function, x[{}])",
+            )
+        },
     },
     "modelling/certificates/reference": {
         (

@@ -9,6 +9,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.modelling import conjugate
+from convexrank.modelling.expressions import Highest, LogSumExp, Maximum
 from convexrank.modelling.language import Numpy
 from tests.random_expressions import random_instance, scores_apart
 from tests.tolerances import tolerance
@@ -39,6 +40,29 @@ def test_multipliers_without_any_slope_bound_the_risk_everywhere():
             assert value >= -cost - close * max(1.0, abs(cost), abs(value))
             assert conjugate.infimum(program) <= value + close * max(1.0, abs(value))
     assert min(held.values()) >= 5, held
+
+
+def test_parts_of_any_size_are_brought_onto_the_simplex():
+    """Those of a query without any are equal; none is above its part of a mean of the highest."""
+    close, seen = tolerance("summation"), set()
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        for node in random_instance(Random(seed)).program.nodes:
+            if not isinstance(node, LogSumExp | Highest):
+                continue
+            limited = isinstance(node, Highest) and not isinstance(node, Maximum)
+            size = len(node.over.rows)
+            for v in (np.zeros(size), rng.random(size), 10.0 ** rng.uniform(-9.0, 9.0, size)):
+                found = conjugate._on_simplex(node, v.copy())
+                assert (found >= 0.0).all()
+                # of the highest the sum is put right by who asks, after the parts are limited
+                whole = node.over.spread(node.over.sums(found))
+                assert limited or np.abs(whole - 1.0).max() <= close
+                assert not limited or (found / whole <= node.caps * (1.0 + close)).all()
+                if not v.any() and not limited:
+                    assert np.abs(found * node.over.spread(node.over.sizes) - 1.0).max() <= close
+            seen.add((type(node).__name__, limited))
+    assert len(seen) >= 3, seen
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
