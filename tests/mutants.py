@@ -135,6 +135,18 @@ EQUIVALENT = {
         ): "both ways bound the rounding of logarithms of about this size"
         for now in ("63.0", "65.0")
     },
+    "modelling/curvature/diagonal": {
+        (
+            "for k in range(len(program.nodes) - 1, -1, -1):",
+            f"for k in range(len(program.nodes) - 1, {now}, -1):",
+        ): why
+        for now, why in {
+            "~1": "the place -1 is that of the root, which is looked at first",
+            "- 2": "the same",
+            "- 0": "what comes first are the scores, which are functions of nothing",
+            "not 1": "the same",
+        }.items()
+    },
     "modelling/inequalities": {
         (
             "up, down = node.function.recession(np.array([1.0, -1.0])).tolist()",
@@ -153,6 +165,10 @@ EQUIVALENT = {
                 "self._of(node.function, x[{}])",
             )
         },
+        (
+            "following = np.flatnonzero(~last) + 1 if node.upper is not node.lower else following",
+            "following = np.flatnonzero(~last) + 1 if node.upper != node.lower else following",
+        ): "a node is equal to itself alone",
     },
     "modelling/certificates/reference": {
         (
