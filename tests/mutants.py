@@ -169,6 +169,13 @@ EQUIVALENT = {
             "following = np.flatnonzero(~last) + 1 if node.upper is not node.lower else following",
             "following = np.flatnonzero(~last) + 1 if node.upper != node.lower else following",
         ): "a node is equal to itself alone",
+        **{
+            (
+                "return all(np.min(c) > 0.0 and _is_definite(part) for c, part in node.terms)",
+                f"return all(np.min(c) {now} and _is_definite(part) for c, part in node.terms)",
+            ): "a part that bends has no negative factor, and one of 0 may be asked for as one above 0"
+            for now in (">= 0.0", "> -1.0", "!= 0.0")
+        },
     },
     "modelling/certificates/reference": {
         (
@@ -192,6 +199,10 @@ EQUIVALENT = {
             "return as_objects(a * 0 if a.is_zero() else a * (a / b).log() for a, b in pairs)",
             "return as_objects(a * -1 if a.is_zero() else a * (a / b).log() for a, b in pairs)",
         ): "any multiple of zero is zero",
+        **{
+            ("if before >= mass:", f"if before {now} mass:"): "parts beyond the mass count for nothing"
+            for now in ("==", ">", "is")
+        },
     },
     "consensus/extreme_scores": {
         (

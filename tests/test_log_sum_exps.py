@@ -106,6 +106,17 @@ def test_one_read_is_for_two_terms_without_a_common_row():
     assert [LogSumExps(terms, ROWS).one_pass is not None for terms in CASES.values()] == [True, False, False]
 
 
+@pytest.mark.parametrize(("wanted", "drawn"), [(4, [2, 2]), (6, [3, 3]), (100, [3, 4])])
+def test_a_sample_for_the_curvature_has_as_many_rows_as_are_wanted(wanted, drawn, monkeypatch):
+    asked = []
+    right = sums.drawn_by_weight
+    monkeypatch.setattr(
+        sums, "drawn_by_weight", lambda weights, count: asked.append(count) or right(weights, count)
+    )
+    LogSumExps(APART, ROWS).sampled_curvature(X, SCORES, wanted, 0.0)
+    assert asked == drawn
+
+
 def test_large_logarithms_of_weights_and_large_factors_have_rounding_of_their_own():
     assert LogSumExps(APART, ROWS).is_moderate
     heavy = LogSumExpTerm(np.arange(3), 1.0, 1.0, np.array([0.0, -100.0, 3.0]))
