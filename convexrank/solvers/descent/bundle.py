@@ -14,7 +14,7 @@ from convexrank.core.loop import State, scale_of
 from convexrank.core.results import DeferredWitness, Witness
 from convexrank.data import check_integer, check_vector, keep_checked, shown
 from convexrank.regularizers import Penalty
-from convexrank.solvers.descent._conic_point import conic_point
+from convexrank.solvers._conic_point import conic_point
 from convexrank.solvers.descent._span import Everywhere, Span
 
 Array = np.ndarray

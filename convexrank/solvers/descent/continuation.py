@@ -12,8 +12,8 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Witness
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
+from convexrank.solvers._conic_point import conic_point
 from convexrank.solvers._handed_over import HandedOver
-from convexrank.solvers.descent._conic_point import conic_point
 from convexrank.solvers.descent._smoothed_path import (
     Mergeable,
     Place,
