@@ -187,3 +187,19 @@ def test_steps_end_where_the_objective_falls_forever_and_no_bound_is_called_cert
         assert "certified" not in text
         assert "at most" not in text
     assert "no minimum" in repr(solution)
+
+
+def test_labels_of_noise_have_an_answer_where_thresholds_do_not_separate_them():
+    """At once where l1 leaves no weight, and else that of plain steps on the matrix of the thresholds."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1500, 10)), rng.random(1500) < 0.3
+    found = PushRanker(features="thresholds", bins=8, l1=3e-3, l2=0).fit(X, y).solution_
+    assert found.converged
+    problem = found.instance
+    other = problem.changed(X=problem.X.toarray()).solve("accelerated")
+    assert abs(found.value - other.value) <= found.gap + other.gap
+    assert found.value < -100.0 * found.gap
+    nothing = PushRanker(features="thresholds", bins=8, l1=1.01 * problem.l1_max(), l2=0).fit(X, y).solution_
+    assert nothing.converged
+    assert "every weight is 0" in nothing.message
+    assert (nothing.iterations, nothing.value) == (0, 0.0)
