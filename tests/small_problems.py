@@ -1,7 +1,7 @@
-"""One small problem per protocol, written from the protocol's definition alone, each with its answer in closed form.
+"""One small problem per capability, written from its definition alone, each with its answer in closed form.
 
-A class has the members of one protocol, those that :class:`convexrank.Problem` asks for, and nothing else, so that a
-solver that calls more than its protocol declares fails on it.
+A class has the members of one protocol, or makes one face, and those that :class:`convexrank.Problem` asks for, and
+nothing else, so that a solver that calls more than is declared fails on it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.score_model import ScoreModel, ScoreProducts, without_products
 from convexrank.graphs.lpq_map import NormMap
 from convexrank.regularizers import Penalty
+from convexrank.solvers import row_faces as faces
 from convexrank.solvers.working_sets._columns import Columns
 
 A = np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
@@ -84,34 +85,31 @@ class HessianProducts(Ridge):
     """The risk ½‖θ − b‖² of the scores θ = Aw, whose Hessian is the identity."""
 
     default_solver = "newton-cg"
-    X, l2 = A, L2
-    units = np.ones(A.shape[1])
-    row_lengths = np.linalg.norm(A, axis=1)
-    pairwise_curvature = False
 
-    def value_and_gradient(self, w):
-        return ridge(w)
+    def _hessian_products(self):
+        def risk(scores):
+            return 0.5 * float((scores - B) @ (scores - B)), scores - B
 
-    def gap_estimate(self, w, value, gradient):
-        return gap(gradient)
+        def gentler(most):
+            raise AssertionError("squares have no factors")
 
-    def scores(self, w):
-        return A @ w
-
-    def risk_and_score_gradient(self, scores):
-        return 0.5 * float((scores - B) @ (scores - B)), scores - B
-
-    def score_products(self, scores):
-        value, gradient = self.risk_and_score_gradient(scores)
-        return ScoreProducts(value, gradient, np.ones(len(scores)), np.copy)
-
-    def gentler(self, most):
-        raise AssertionError("squares have no factors")
+        return faces.HessianProducts(
+            A,
+            L2,
+            np.ones(A.shape[1]),
+            np.linalg.norm(A, axis=1),
+            False,
+            lambda w: A @ w,
+            risk,
+            lambda scores: ScoreProducts(*risk(scores), np.ones(len(scores)), np.copy),
+            gentler,
+            lambda w, value, gradient: gap(gradient),
+        )
 
 
 class JaxObjective(Ridge):
-    default_solver = "jaxopt-lbfgs"
-    dtype = "float64"
+    default_solver = "lbfgs"
+    capabilities = frozenset({"Smooth", "JaxObjective"})
 
     def value_and_gradient(self, w):
         return ridge(w)
@@ -119,26 +117,21 @@ class JaxObjective(Ridge):
     def gap_estimate(self, w, value, gradient):
         return gap(gradient)
 
-    def jax_objective(self):
+    def _compiled(self):
+        return faces.Compiled(self._objective, self._objective, Penalty(), "float64")
+
+    def _objective(self):
         import jax.numpy as jnp
 
         return lambda w: 0.5 * jnp.sum((A @ w - B) ** 2) + 0.5 * L2 * jnp.sum(w**2)
 
 
-class JaxCurved(Ridge):
+class JaxCurved(JaxObjective):
     """The same as a pytree, whose leaves are the data."""
 
-    default_solver = "jax-newton"
-    dtype = "float64"
-    units = np.ones(A.shape[1])
+    capabilities = frozenset({"Smooth", "JaxObjective", "JaxCurved"})
 
-    def value_and_gradient(self, w):
-        return ridge(w)
-
-    def gap_estimate(self, w, value, gradient):
-        return gap(gradient)
-
-    def jax_objective(self):
+    def _objective(self):
         from jax.tree_util import Partial
 
         return Partial(jax_ridge, A, B)
@@ -151,9 +144,8 @@ def jax_ridge(a, b, w):
 class Blocks(Ridge):
     """The least over z of ‖Aw − z‖² + ‖z − b‖² is ½‖Aw − b‖²; one block is z, the other w."""
 
-    default_solver = "alternating"
-    block_count = 2
-    joint_dimension = 5
+    default_solver = "lbfgs"
+    capabilities = frozenset({"Smooth", "Blocks"})
 
     def value_and_gradient(self, w):
         return ridge(w)
@@ -161,7 +153,10 @@ class Blocks(Ridge):
     def gap_estimate(self, w, value, gradient):
         return gap(gradient)
 
-    def minimize_block(self, block, x):
+    def _blocks(self):
+        return faces.Blocks(2, 5, self._minimized)
+
+    def _minimized(self, block, x):
         w, z = x[:2], x[2:]
         if block == 0:
             return np.r_[w, 0.5 * (A @ w + B)]
@@ -205,9 +200,12 @@ class Smoothable(Convex):
     """The same; Huber's function of a width is ½t²/width near 0 and |t| − width/2 beyond it."""
 
     default_solver = "continuation"
-    first_width = 1.0
+    capabilities = frozenset({"Convex", "Smoothable"})
 
-    def smoothed(self, w, width):
+    def _smoothable(self):
+        return faces.Smoothable(lambda: 1.0, self._smoothed)
+
+    def _smoothed(self, w, width):
         def huber(rest):
             part = np.clip(rest / width, -1.0, 1.0)
             return float(part @ rest - 0.5 * width * part @ part), part
@@ -263,18 +261,15 @@ class Proximal(Small):
 class JaxProximal(Proximal):
     """The same in JAX: two pytrees, whose leaves are the data."""
 
-    default_solver = "jax-accelerated"
-    dtype = "float64"
+    capabilities = frozenset({"Proximal", "JaxProximal"})
 
-    def jax_smooth(self):
+    def _compiled(self):
+        return faces.Compiled(self._smooth, self._smooth, self.penalty, "float64")
+
+    def _smooth(self):
         from jax.tree_util import Partial
 
         return Partial(jax_square, np.array([3.0, 0.5]))
-
-    def jax_prox(self):
-        from convexrank.regularizers.on_device import proximal_map
-
-        return proximal_map(self.penalty)
 
 
 def jax_square(target, w):
@@ -288,20 +283,29 @@ class Columnwise(Small):
     X = np.diag([2.0, 1.0])
     right = np.array([3.0, 0.5])
     penalty = Penalty(l1=1.0)
-    risk_infimum = 0.0
-    row_lengths = np.array([2.0, 1.0])
-    columns = Columns(X)
     # slopes of ½(2w − 3)² and ½(w − ½)² are ∓1 at the answer, or within
     answer = np.array([(2.0 * 3.0 - 1.0) / 4.0, 0.0])
 
     def objective(self, w):
-        return self.score_model(self.X @ w).value + self.penalty.value(w)
+        return self._score_model(self.X @ w).value + self.penalty.value(w)
 
-    def score_model(self, scores):
+    def _columnwise(self):
+        return faces.Columnwise(
+            self.X,
+            np.array([2.0, 1.0]),
+            self._score_model,
+            self.penalty,
+            Columns(self.X),
+            0.0,
+            self._gap,
+            lambda w: None,
+        )
+
+    def _score_model(self, scores):
         rest = scores - self.right
         return ScoreModel(0.5 * float(rest @ rest), rest, without_products(np.ones(2)))
 
-    def gap_estimate(self, w, value, gradient):
+    def _gap(self, w, value, gradient):
         # no minimiser is longer than the value at 0 allows
         return self.penalty.gap(w, -gradient, 0.5 * float(self.right @ self.right))
 
@@ -309,9 +313,8 @@ class Columnwise(Small):
 class FiniteSum(Ridge):
     """One term per row."""
 
-    default_solver = "stochastic-gradient"
-    l2 = L2
-    term_constants = (A**2).sum(axis=1)
+    default_solver = "accelerated"
+    capabilities = frozenset({"Proximal", "FiniteSum"})
 
     def smooth_value_and_gradient(self, w):
         return ridge(w)
@@ -325,11 +328,13 @@ class FiniteSum(Ridge):
     def gap_estimate(self, w, value, gradient):
         return gap(gradient)
 
-    def term_gradient(self, term, w):
-        return A[term] * (A[term] @ w - B[term])
-
-    def term_gradients(self, w):
-        return A * (A @ w - B)[:, None]
+    def _finite_sum(self):
+        return faces.FiniteSum(
+            L2,
+            lambda: (A**2).sum(axis=1),
+            lambda term, w: A[term] * (A[term] @ w - B[term]),
+            lambda w: A * (A @ w - B)[:, None],
+        )
 
 
 @dataclass(frozen=True)
@@ -384,11 +389,8 @@ class QuadraticOracle:
 class Coordinates(Ridge):
     default_solver = "boosting"
 
-    def coordinates(self):
-        return QuadraticOracle()
-
-    def gap_estimate(self, w, value, gradient):
-        return gap(gradient)
+    def _coordinates(self):
+        return faces.Coordinates(QuadraticOracle, lambda w, value, gradient: gap(gradient))
 
 
 class Field(Small):
@@ -410,12 +412,16 @@ class Field(Small):
 class LipschitzField(Field):
     default_solver = "accelerated"
     capabilities = frozenset({"Field", "Lipschitz"})
-    lipschitz = float(np.linalg.norm(Field.matrix, 2)) * 1.5
+
+    def _lipschitz(self):
+        return faces.Lipschitz(float(np.linalg.norm(Field.matrix, 2)) * 1.5)
 
 
 class LipschitzProximal(Proximal):
     capabilities = frozenset({"Proximal", "Lipschitz"})
-    lipschitz = 1.0
+
+    def _lipschitz(self):
+        return faces.Lipschitz(1.0)
 
 
 class SingleIndex(Small):
@@ -428,16 +434,17 @@ class SingleIndex(Small):
     targets = features @ answer
 
     def _distance(self, x):
-        return float((np.argsort(self.scores(x)) != np.argsort(self.targets)).sum())
+        return float((np.argsort(self.features @ x) != np.argsort(self.targets)).sum())
 
-    def scores(self, w):
-        return self.features @ w
-
-    def update_direction(self, fitted, w):
-        return self.features.T @ (fitted - self.targets)
+    def _single_index(self):
+        return faces.SingleIndex(
+            self.targets,
+            lambda w: self.features @ w,
+            lambda fitted, w: self.features.T @ (fitted - self.targets),
+        )
 
     def field(self, x):
-        return self.features.T @ (self.scores(x) - self.targets)
+        return self.features.T @ (self.features @ x - self.targets)
 
     def prox(self, v, step):
         return v

@@ -363,9 +363,9 @@ def test_a_sample_of_tall_data_is_solved_first():
     y = X[:, 0] + rng.normal(size=len(X)) > 1.0
     chunks = Chunks.from_arrays(X, y)
     problem = P.PNormPush(chunks, chunks.y, p=4, l2=1e-3)
-    sample = problem.sample()
+    sample = problem._sample()
     assert sample is not None
-    assert isinstance(sample.X, np.ndarray)
+    assert isinstance(sample.problem.X, np.ndarray)
     before = chunks.passes
     assert problem.solve().converged
     assert chunks.passes - before <= 12
@@ -380,7 +380,7 @@ def test_a_sample_of_many_queries_is_solved_first(cls, monkeypatch):
     qid = np.arange(len(X)) // 20
     chunks = Chunks.from_arrays(X, grades, qid)
     problem = cls(chunks, chunks.y, chunks.qid, l2=0.1)
-    sample = problem.sample()
+    sample = problem._sample()
     assert sample is not None
     assert sample.factor == pytest.approx(problem.groups.rows / sample.problem.groups.rows)
     # its objective and Hessian are about those of all queries
@@ -394,7 +394,7 @@ def test_a_sample_of_many_queries_is_solved_first(cls, monkeypatch):
     with_sample, before = chunks.passes - before, chunks.passes
     assert problem.solve(cr.solvers.LBFGS(sample=False)).converged
     assert with_sample < 0.75 * (chunks.passes - before)
-    assert cls(X, grades, qid, l2=0.1).sample() is None
+    assert cls(X, grades, qid, l2=0.1)._sample() is None
 
 
 # --- where pieces come from ------------------------------------------------------------------------------------------

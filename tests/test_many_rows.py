@@ -285,7 +285,7 @@ def test_some_rows_give_about_the_hessian_and_the_fall_of_all(data, name):
     w = np.array([0.1, -0.2, 0.1, 0.0])
     for l2 in (1e-3, 100.0, 0.0):
         problem = MADE[name](*data, l2=l2)
-        found = problem.sampled_curvature(w)
+        found = problem._sampled_curvature(w)
         shares = np.linalg.eigvals(np.linalg.solve(problem.hessian(w), found.hessian)).real
         assert 0.5 < shares.min() <= shares.max() < 2.0
         tangent = problem.reference_minorant(w)
@@ -326,14 +326,16 @@ def test_some_queries_give_the_hessian_of_all(monkeypatch):
     grades, qid = np.clip(np.round(X[:, 0] / 2 + rng.normal(size=len(X))), 0, 2), np.arange(len(X)) // 20
     problem = cr.problems.MarginRetargeting(X, grades, qid, l2=0.1)
     w = np.full(6, 0.01)
-    shares = np.linalg.eigvals(np.linalg.solve(problem.hessian(w), problem.sampled_curvature(w).hessian)).real
+    shares = np.linalg.eigvals(
+        np.linalg.solve(problem.hessian(w), problem._sampled_curvature(w).hessian)
+    ).real
     assert 0.5 < shares.min() <= shares.max() < 2.0
     found, alone = (problem.solve(cr.solvers.LBFGS(sample=some)) for some in (True, False))
     assert found.converged
     assert found.iterations < 0.75 * alone.iterations
     assert abs(found.value - alone.value) <= found.gap + alone.gap
     grades[qid < 199] = np.minimum(grades[qid < 199], 1)  # one query alone has the highest grade
-    assert problem.changed(y=grades).sampled_curvature(w) is None
+    assert problem.changed(y=grades)._sampled_curvature(w) is None
 
 
 @pytest.mark.parametrize("residual", [1e-3, 0.5])

@@ -67,7 +67,7 @@ def test_without_known_inequalities_nothing_is_proved():
     assert Regression(X, SEPARABLE).prove_nonexistence() is None
 
 
-@pytest.mark.parametrize("member", ["jax_risk", "risk_model", "reference_scores"])
+@pytest.mark.parametrize("member", ["_jax_risk", "risk_model", "reference_scores"])
 def test_a_risk_that_is_not_stated_is_asked_for(member):
     problem = type("Less", (Regression,), {member: getattr(LinearScores, member)})(X, NOISY, l2=0.1)
     with pytest.raises(NotImplementedError, match=f"Less has to state {member}"):

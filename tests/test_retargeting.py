@@ -268,7 +268,7 @@ def test_regression_on_targets_is_exact(kind):
     divergence, options = KINDS[kind]
     problem = Retargeting(X, y, qid, divergence, l2=0.1, **options)
     targets, link = of_queries(problem, problem.start() + 0.1), problem.link
-    fitted = problem.minimize_block(1, np.concatenate((np.zeros(3), targets)))
+    fitted = problem._minimized(1, np.concatenate((np.zeros(3), targets)))
     assert np.array_equal(fitted[3:], targets)
 
     def cost(unknown):
@@ -308,7 +308,7 @@ def test_the_alternation_descends_to_a_stationary_point(kind, order):
 def test_one_pass_minimises_over_the_targets_first(kind, order):
     """Targets in order, at their best: the joint cost at them is the marginal."""
     problem, w = draw(kind, 4, order)
-    joint = problem.minimize_block(0, np.concatenate((w, np.zeros(problem.groups.rows))))
+    joint = problem._minimized(0, np.concatenate((w, np.zeros(problem.groups.rows))))
     targets, blocks = joint[len(w) :], problem.blocks
     along = targets[blocks.order]
     lowest = np.minimum.reduceat(along, blocks.offsets[:-1])

@@ -14,6 +14,7 @@ import convexrank as cr
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import movement
 from convexrank.regularizers import Penalty
+from convexrank.solvers.row_faces import Columnwise
 from convexrank.solvers.working_sets import _screening
 from convexrank.solvers.working_sets._columns import Columns
 from convexrank.solvers.working_sets._screening import DualPoint, Screening
@@ -131,7 +132,7 @@ def test_a_column_is_left_out_when_its_slope_and_its_movement_stay_below_l1(stee
     """Slopes a little above and a little below the threshold, of both signs; squares have it in closed form."""
     rng = np.random.default_rng(0)
     X, diagonal, gap = rng.normal(size=(50, 12)), rng.random(50), 1e-3
-    problem = bare(X, l1=2.0)
+    problem = bare(X, l1=2.0).face(Columnwise)
     bends = np.array(
         [ratio * sum(c * x * x for c, x in zip(diagonal, column, strict=True)) for column in X.T]
     )
@@ -182,7 +183,7 @@ def test_columns_in_use_stay_and_the_copy_lasts_for_larger_gaps():
 def test_bends_of_an_earlier_point_hold_up_to_the_largest_ratio():
     rng = np.random.default_rng(2)
     X, before = rng.normal(size=(6, 3)), np.array([1.0, 2.0, 0.5, 4.0, 0.0, 1.0])
-    problem = bare(X)
+    problem = bare(X).face(Columnwise)
 
     def at(diagonal):
         return DualPoint(np.zeros(3), np.zeros(6), diagonal, 0.0, 1e-3)
@@ -217,7 +218,7 @@ def test_columns_within_rounding_of_l1_stay(margin, stays):
     """Rounding of the sums over rows and columns, of the movement, and of l1 itself."""
     X = np.zeros((50, 12))
     X[:, 0] = np.random.default_rng(4).normal(size=50)
-    problem = bare(X, l1=2.0)
+    problem = bare(X, l1=2.0).face(Columnwise)
     sizes, pull = problem.columns.sizes, np.full(50, 1e3)
     off = rounding(50 + 12) * np.abs(pull) @ problem.row_lengths
     slopes = np.full(12, 2.0 * (1.0 - 8.0 * EPS) - margin * off)
@@ -237,7 +238,7 @@ def test_columns_within_rounding_of_l1_stay(margin, stays):
 def test_at_another_l1_the_copy_stays_unless_a_column_outside_or_less_than_half_of_it_is_left(monkeypatch):
     monkeypatch.setattr(_screening, "_ENTRIES", 0)
     X, w = np.random.default_rng(5).normal(size=(50, 12)), np.zeros(12)
-    problem = bare(X)
+    problem = bare(X).face(Columnwise)
 
     def with_slopes(places):
         return DualPoint(np.isin(np.arange(12), places) * 1.0, np.zeros(50), np.ones(50), 0.0, 1e-9)

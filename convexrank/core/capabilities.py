@@ -13,13 +13,14 @@ that only one method or one family of methods needs is in the file of that metho
 
 from __future__ import annotations
 
+import re
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from convexrank.core.cvxpy_model import CvxpyModel
-from convexrank.core.results import Certificate, Status, Witness
+from convexrank.core.results import Certificate, Solution, Status, Witness
 from convexrank.regularizers import Penalty
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = [
     "CertifiedInParts",
     "Convex",
     "Exact",
+    "Face",
     "Feasibility",
     "Field",
     "FixedPoint",
@@ -44,6 +46,23 @@ __all__ = [
 ]
 
 Array = np.ndarray
+
+
+class Face:
+    """What one family of methods asks of a problem, as an object of its own, with the members that the methods call.
+
+    A problem that names the class in ``capabilities`` makes the object in a method with the name of the class, such as
+    ``_finite_sum`` for ``FiniteSum``. ``problem.face(FiniteSum)`` calls it.
+    """
+
+    maker: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.maker = re.sub(r"(?=[A-Z])", "_", cls.__name__).lower()
+
+
+F = TypeVar("F", bound=Face)
 
 
 @runtime_checkable
@@ -78,6 +97,16 @@ class Solvable(Protocol):
     @property
     def strong_convexity(self) -> float:
         """A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known."""
+        ...
+
+    def face(self, kind: type[F]) -> F:
+        """Return what one family of methods asks of this problem."""
+        ...
+
+    def solve(
+        self, solver: Any = None, *, tol: float = 1e-8, time_limit: float | None = None, x0: Any = None
+    ) -> Solution:
+        """Solve."""
         ...
 
     def adapt_solver(self, solver: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 
 from convexrank.backend.cached import cached_property, read_only
+from convexrank.core.capabilities import F
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.display import Displayed
 from convexrank.core.duality import dual_of, dual_solution
@@ -243,6 +244,10 @@ class Problem(Displayed):
     def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Explain, after a solve that did not converge, why no minimiser exists: status, direction, detail."""
         return None
+
+    def face(self, kind: type[F]) -> F:
+        """Return what one family of methods asks of this problem; see :class:`convexrank.core.capabilities.Face`."""
+        return getattr(self, kind.maker)()
 
     def changed(self, **values: Any) -> Self:
         """Return the same problem with other parameters, such as ``l1=0.1``.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.core.capabilities import Convex, Proximal
 from convexrank.regularizers import Penalty
+from convexrank.solvers.row_faces import Compiled
 
 Array = np.ndarray
 
@@ -123,15 +125,6 @@ class _Steps(Convex, Proximal, Protocol):
     """A problem that methods of plain steps take, with units of its columns; also in JAX where one asks for that."""
 
     @property
-    def dtype(self) -> str:
-        """Floating type of the data."""
-        ...
-
-    def jax_smooth(self) -> Callable[[Any], Any]:
-        """Return the smooth part as a JAX function of w."""
-        ...
-
-    @property
     def units(self) -> Array:
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two."""
         ...
@@ -205,26 +198,21 @@ class ColumnsInUnits:
         return self.problem.gap_estimate(self.units * w, value, gradient / self.units)
 
     @property
-    def dtype(self) -> str:
-        """Floating type of the data."""
-        return self.problem.dtype
-
-    @property
     def dimension(self) -> int:
         """Number of weights d."""
         return self.problem.dimension
 
-    def jax_smooth(self) -> Callable[[Any], Any]:
-        """Return the smooth part as a JAX function of v."""
-        from jax.tree_util import Partial
+    def face(self, kind: type[Compiled]) -> Compiled:
+        """Return the smooth part and the penalty in JAX as functions of v."""
+        given = self.problem.face(kind)
 
-        return Partial(_at_weights, self.problem.jax_smooth(), self.units)
+        def in_units(made: Callable[[], Any]) -> Any:
+            from jax.tree_util import Partial
 
-    def jax_prox(self) -> Callable[[Any, Any], Any]:
-        """Return the proximal map of l1 as a JAX function of (v, step)."""
-        from convexrank.regularizers.on_device import proximal_map
+            return Partial(_at_weights, made(), self.units)
 
-        return proximal_map(self.penalty)
+        objective, smooth = partial(in_units, given.objective), partial(in_units, given.smooth)
+        return Compiled(objective, smooth, self.penalty, given.dtype, given.rows)
 
 
 def _at_weights(smooth: Callable[[Any], Any], units: Any, v: Any) -> Any:

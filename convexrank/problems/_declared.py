@@ -39,6 +39,7 @@ from convexrank.problems._smoothed_weights import FAR, SmoothedRisks
 from convexrank.problems.duals._blocks import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._streams import refuse_chunks
+from convexrank.solvers.row_faces import Coordinates, HessianProducts, Smoothable
 
 Array = np.ndarray
 
@@ -156,20 +157,20 @@ class Declared(LinearScores):
         """Return the risk and its gradient (a subgradient) in the scores, in numpy."""
         return (self.log_sum_exps or self.program).value_and_gradient(np.asarray(scores, dtype=np.float64))
 
-    def score_model(self, scores: Array) -> ScoreModel:
+    def _score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores, where that is a diagonal and a few columns."""
         if not self._states_curvature:
-            return super().score_model(scores)
+            return super()._score_model(scores)
         scores = np.asarray(scores, dtype=np.float64)
         if self.log_sum_exps is not None:
             return self.log_sum_exps.score_model(scores)
         return ScoreModel(*curvature(self.program, scores))
 
-    def score_products(self, scores: Array) -> ScoreProducts:
+    def _score_products(self, scores: Array) -> ScoreProducts:
         """Return the risk to second order in the scores, by products of its Hessian with vectors."""
         if not self._states_curvature:
             return products(self.program, scores)
-        model = self.score_model(scores)
+        model = self._score_model(scores)
         return ScoreProducts.of(model)
 
     def weighted(self, sample_weight: Array | None, l2: Array | None) -> Any:
@@ -181,7 +182,21 @@ class Declared(LinearScores):
             WeightedRows.of(self, sample_weight, l2) if plain and "Coordinates" in self.capabilities else None
         )
 
-    def gentler(self, most: float) -> LogSumExps:
+    def _hessian_products(self) -> HessianProducts:
+        return HessianProducts(
+            self.X,
+            self.l2,
+            self.units,
+            self._row_lengths,
+            self.pairwise_curvature,
+            self.scores,
+            self.risk_and_score_gradient,
+            self._score_products,
+            self._gentler,
+            self.gap_estimate,
+        )
+
+    def _gentler(self, most: float) -> LogSumExps:
         """Return the log-sum-exps of the risk with powers up to ``most``."""
         if self.log_sum_exps is None:
             raise TypeError(f"the risk of {type(self).__name__} is no sum of log-sum-exps.")
@@ -229,7 +244,10 @@ class Declared(LinearScores):
         image = product(np.asarray(times(self.X, v), dtype=np.float64))
         return np.asarray(transposed_times(self.X, image), dtype=np.float64) + self.l2 * v
 
-    def coordinates(self) -> LogSumExpCoordinates:
+    def _coordinates(self) -> Coordinates:
+        return Coordinates(self._coordinate_oracle, self.gap_estimate)
+
+    def _coordinate_oracle(self) -> LogSumExpCoordinates:
         """Return edges and exact line search along one weak ranker (column of X): what boosting needs.
 
         Raises
@@ -251,7 +269,7 @@ class Declared(LinearScores):
     # --- other languages ------------------------------------------------------------------------------------------
 
     @cached_property
-    def jax_risk(self) -> RiskData:
+    def _jax_risk(self) -> RiskData:
         """The risk as a JAX function of all scores."""
         return RiskData(JaxRisk(), JaxRisk.prepare(self.program.root), (shape_class(self.rows),))
 
@@ -327,8 +345,10 @@ class Declared(LinearScores):
     def _smoothed_risks(self) -> SmoothedRisks:
         return SmoothedRisks(self.X, Smoothing(self.program))
 
-    @property
-    def first_width(self) -> float:
+    def _smoothable(self) -> Smoothable:
+        return Smoothable(self._first_width, self._smoothed)
+
+    def _first_width(self) -> float:
         """A width from which on the smooth function changes slowly: by the entries of a maximum, or the margin."""
         return self._reach * self._smoothed_risks.smoothing.first_width
 
@@ -342,7 +362,7 @@ class Declared(LinearScores):
         """How large scores may become where nothing but l2 bounds them."""
         return 1.0 if math.isfinite(self.risk_infimum) else self._smoothed_risks.reach(self.l2)
 
-    def smoothed(self, w: Array, width: float) -> Smoothed:
+    def _smoothed(self, w: Array, width: float) -> Smoothed:
         """Return a smooth function below the risk at w, with its derivatives."""
         return self._smoothed_risks.at(self._float_scores(w), width)
 
@@ -382,7 +402,7 @@ class Declared(LinearScores):
                 return found[:2]
         return super().risk_and_subgradient(w)
 
-    def sampled_curvature(self, w: Array) -> SampledCurvature | None:
+    def _sampled_curvature(self, w: Array) -> SampledCurvature | None:
         """Return the Hessian at w of some rows, drawn by their weights in it, and what bounds that of all from below.
 
         None where rows are out of memory, or sampling does not pay.

@@ -59,6 +59,7 @@ from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems.out_of_memory._streams import Stream, check_chunks
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 from convexrank.solvers.change_of_variables import ChangeOfVariables
+from convexrank.solvers.row_faces import Columnwise, Compiled, Sampled
 from convexrank.solvers.working_sets._columns import Columns
 
 Array = np.ndarray
@@ -77,7 +78,7 @@ class LinearScores(Problem):
     r"""Base of the problems :math:`\min_w R(Xw) + \tfrac{\lambda_2}{2}\|w\|^2 + \lambda_1\|w\|_1`.
 
     A formulation gives its risk R three times, and the verifier compares the three: as a JAX function
-    (:attr:`jax_risk`), as a cvxpy expression (:meth:`risk_model`), and as plain numpy with a subgradient
+    (``_jax_risk``), as a cvxpy expression (:meth:`risk_model`), and as plain numpy with a subgradient
     (:meth:`reference_scores`), on which certificates rest.
     """
 
@@ -128,16 +129,16 @@ class LinearScores(Problem):
         """The evaluator of rows out of memory in one pass; None if X or all n scores are in memory."""
         return None
 
-    #: Whether ``score_model`` has the curvature of the risk.
+    #: Whether ``_score_model`` has the curvature of the risk.
     _states_curvature = False
 
     #: A number that the risk is never below.
     risk_infimum = 0.0
 
     @property
-    def jax_risk(self) -> RiskData:
+    def _jax_risk(self) -> RiskData:
         """The risk as a JAX function of the (padded) parts of the scores."""
-        raise self._unstated("jax_risk", "a RiskData, what the fast solvers run")
+        raise self._unstated("_jax_risk", "a RiskData, what the fast solvers run")
 
     def split(self, scores: Array) -> tuple[Array, ...]:
         """Cut a score vector into the parts that the risk takes."""
@@ -351,18 +352,20 @@ class LinearScores(Problem):
     #: The rows of a sample that tells the shape of the objective; 0 where none is drawn.
     _sample_rows = 0
 
-    def sample(self) -> Any:
+    def _sample(self) -> Any:
         """Return the problem of a sample of the rows; None where it does not pay."""
         return None
 
-    def sampled_curvature(self, w: Array) -> SampledCurvature | None:
+    def _sampled_curvature(self, w: Array) -> SampledCurvature | None:
         """Return what some rows tell of the Hessian at w; None where that does not pay, or a sample tells it."""
         return None
 
-    def reference_value_and_gradient(self, w: Array) -> tuple[float, Array]:
-        """Return the objective and its gradient from the definition."""
-        value, slope = self.reference_risk(w)
-        return value + 0.5 * self.l2 * float(w @ w), slope + self.l2 * w
+    def _sampled(self) -> Sampled:
+        def reference(w: Array) -> tuple[float, Array]:
+            value, slope = self.reference_risk(w)
+            return value + 0.5 * self.l2 * float(w @ w), slope + self.l2 * w
+
+        return Sampled(self._sample, self._sampled_curvature, reference)
 
     def check_point(self, x: Any, name: str = "w") -> Array:
         """Return w as a vector of the right length; for a Solution its point."""
@@ -382,7 +385,7 @@ class LinearScores(Problem):
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, from the compiled oracle."""
-        risk = self.jax_risk
+        risk = self._jax_risk
         # in float64 for data of all types: the product with X magnifies the rounding of scores and slopes
         parts = tuple(
             jax_oracles.pad(part.astype(np.float64, copy=False), size)
@@ -391,7 +394,7 @@ class LinearScores(Problem):
         value, gradients = jax_oracles.value_and_gradient(risk.function, risk.data, parts)
         return value, self.join(gradients)
 
-    def score_model(self, scores: Array) -> ScoreModel:
+    def _score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores; without curvature where a formulation states none."""
         return ScoreModel(*self.risk_and_score_gradient(scores))
 
@@ -399,7 +402,7 @@ class LinearScores(Problem):
         """Return the same problem with other parameters; what follows from X alone is not computed again."""
         made = super().changed(**values)
         if values.keys().isdisjoint({"X", "dtype"}):
-            hand_over(self, made, "columns", "row_lengths", "_home")
+            hand_over(self, made, "_columns", "_row_lengths", "_home")
             preset(made, _steps_before=vars(self).get("_in_steps") or self._steps_before)
             if values.keys() <= {"l1", "l2"}:
                 hand_over(self, made, "_mean_squares")
@@ -410,9 +413,20 @@ class LinearScores(Problem):
         return made
 
     @cached_property
-    def columns(self) -> Columns:
-        """The columns of X, for methods that take a few of them at a time."""
+    def _columns(self) -> Columns:
         return Columns(self.X)
+
+    def _columnwise(self) -> Columnwise:
+        return Columnwise(
+            self.X,
+            self._row_lengths,
+            self._score_model,
+            self.penalty,
+            self._columns,
+            self.risk_infimum,
+            self.gap_estimate,
+            self.terminal_status,
+        )
 
     def _shared_at_zero(self) -> tuple[Array, Array] | None:
         """Rows that share the slope of the highest at scores of 0, none without a kink, and the most of each.
@@ -474,8 +488,10 @@ class LinearScores(Problem):
         >>> problem.zero_weights(problem.solve()).tolist()
         [False, True]
         """
-        given = Witness.of(x, witness)
-        return proved_zeros(self, self.check_point(x, "x"), given)
+        w, given = self.check_point(x, "x"), Witness.of(x, witness)
+        if self.l1 == 0 or self.penalty.ball is not None or not self._held.in_memory:
+            return np.zeros(self.dimension, dtype=bool)
+        return proved_zeros(self, self._columnwise(), w, given)
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient with respect to w."""
@@ -512,7 +528,7 @@ class LinearScores(Problem):
     @cached_property
     def _padded_columns(self) -> tuple[Any, ...]:
         """The transpose of X cut and padded like the scores, on JAX's device."""
-        return jax_oracles.padded_columns(self.split(entries(self.X)), self.jax_risk.sizes)
+        return jax_oracles.padded_columns(self.split(entries(self.X)), self._jax_risk.sizes)
 
     def prox(self, v: Array, step: float) -> Array:
         """Proximal map of l1 and the ball."""
@@ -554,17 +570,13 @@ class LinearScores(Problem):
         Call it inside ``jax.enable_x64(True)`` to keep float64. The function is a pytree, whose leaves are the data
         and penalties: a program that takes it as an argument serves all problems of one shape class.
         """
-        return jax_oracles.penalised(self.jax_risk, self._padded_columns, self.l2, self.l1)
+        return jax_oracles.penalised(self._jax_risk, self._padded_columns, self.l2, self.l1)
 
-    def jax_smooth(self) -> Callable[[Any], Any]:
-        """Return risk + l2/2·‖w‖² as a JAX function of w, a pytree as :meth:`jax_objective` returns one."""
-        return jax_oracles.penalised(self.jax_risk, self._padded_columns, self.l2, 0.0)
+    def _jax_smooth(self) -> Callable[[Any], Any]:
+        return jax_oracles.penalised(self._jax_risk, self._padded_columns, self.l2, 0.0)
 
-    def jax_prox(self) -> Callable[[Any, Any], Any]:
-        """Return the proximal map of l1 and the ball as a JAX function of (v, step), a pytree."""
-        from convexrank.regularizers.on_device import proximal_map
-
-        return proximal_map(self.penalty)
+    def _compiled(self) -> Compiled:
+        return Compiled(self.jax_objective, self._jax_smooth, self.penalty, self.dtype, self.rows)
 
     def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
         """Return the exact model.
@@ -603,7 +615,7 @@ class LinearScores(Problem):
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a tangent of the risk at w from the definition, with its rounding, for certificates."""
         return (
-            self._minorant_of(w, width, self.row_lengths) if self.stream is None else self.stream.minorant(w)
+            self._minorant_of(w, width, self._row_lengths) if self.stream is None else self.stream.minorant(w)
         )
 
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
@@ -614,7 +626,7 @@ class LinearScores(Problem):
     @cached_property
     def unit(self) -> float:
         """A large length of w in the units of the features: scores are of size 1 in each column, or 100 altogether."""
-        longest = float(self.row_lengths.max()) if self._held.in_memory else self.X.longest
+        longest = float(self._row_lengths.max()) if self._held.in_memory else self.X.longest
         return long(longest, float(self.units.max()))
 
     @property
@@ -637,7 +649,7 @@ class LinearScores(Problem):
         return np.ones(self.dimension) if squares is None else units_of(squares + self.l2)
 
     @cached_property
-    def row_lengths(self) -> Array:
+    def _row_lengths(self) -> Array:
         """Euclidean lengths of the rows of X, shape (n,)."""
         return row_lengths(self.X)
 

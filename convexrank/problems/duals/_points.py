@@ -99,7 +99,7 @@ class DualPoints(Problem):
 
     def _scale(self, v: Array) -> float:
         """The size of the terms that have to cancel if there is no penalty."""
-        return max(float(np.abs(self.slopes(v)) @ self.primal.row_lengths), 1.0)
+        return max(float(np.abs(self.slopes(v)) @ self.primal._row_lengths), 1.0)
 
     # --- points that belong to each other -------------------------------------------------------------------------
 

@@ -157,7 +157,7 @@ class RankingDual(DualPoints):
         )
         if penalty.bounded:
             supremum, where = penalty.conjugate(self.pull_of(v))
-            pulled = float(np.abs(self.slopes(v)) @ self.primal.row_lengths)
+            pulled = float(np.abs(self.slopes(v)) @ self.primal._row_lengths)
             sizes += abs(supremum) + pulled * float(np.linalg.norm(where))
         return sizes
 

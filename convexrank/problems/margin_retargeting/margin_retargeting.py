@@ -30,6 +30,7 @@ from convexrank.problems.margin_retargeting._targets_bregman import BregmanTarge
 from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets, fit_weights
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
+from convexrank.solvers.row_faces import Blocks
 
 Array = np.ndarray
 
@@ -283,14 +284,10 @@ class MarginRetargeting(MarginScores):
 
     # --- in blocks --------------------------------------------------------------------------------------------------
 
-    block_count = 2
+    def _blocks(self) -> Blocks:
+        return Blocks(2, self.dimension + self.groups.rows, self._minimized)
 
-    @property
-    def joint_dimension(self) -> int:
-        """Number of weights and targets."""
-        return self.dimension + self.groups.rows
-
-    def minimize_block(self, block: int, x: Array) -> Array:
+    def _minimized(self, block: int, x: Array) -> Array:
         """Return the joint point (w, targets) with the targets at their best (block 0), or w (block 1)."""
         w, targets = x[: self.dimension], x[self.dimension :]
         if block == 0:

@@ -15,7 +15,8 @@ from convexrank.backend.jax_oracles import HostRisk
 from convexrank.data import QueryGroups, as_groups, check_vector, keep
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
-from convexrank.problems.out_of_memory._queries import QuerySample, QueryStream, goes_in_order, sample_of
+from convexrank.problems.out_of_memory._queries import QueryStream, goes_in_order, sample_of
+from convexrank.solvers.row_faces import Sample
 
 Array = np.ndarray
 
@@ -105,7 +106,7 @@ class QueryScores(LinearScores):
         in_order = not self._held.in_memory and goes_in_order(*self._by_query, self.X.most_rows)
         return ScoresStream(self) if in_order else None
 
-    def sample(self) -> QuerySample | None:
+    def _sample(self) -> Sample | None:
         """Return the problem of some of the queries of tall rows out of memory, in memory; else None."""
         return None if self._held.in_memory else sample_of(self)
 
@@ -154,7 +155,7 @@ class QueryScores(LinearScores):
         raise NotImplementedError
 
     @cached_property
-    def jax_risk(self) -> RiskData:
+    def _jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores: by a callback to the oracle, where there is no other."""
         return RiskData(HostRisk(self.query_oracle), (), (self.groups.rows,))
 

@@ -16,6 +16,7 @@ from convexrank.problems.retargeting._fixed_targets import TargetRegression
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 from convexrank.problems.retargeting._link import TargetLink, target_link
 from convexrank.problems.retargeting._reference import joint_model, reference_cost
+from convexrank.solvers.row_faces import Blocks
 
 Array = np.ndarray
 
@@ -228,14 +229,10 @@ class Retargeting(QueryScores):
         """The regression on given targets, the second half of the alternation."""
         return TargetRegression(self.rows_of_queries, self.groups, self.link, self.row_weights, self.l2)
 
-    @property
-    def joint_dimension(self) -> int:
-        """Number of unknowns of both blocks, weights and targets."""
-        return self.dimension + self.groups.rows
+    def _blocks(self) -> Blocks:
+        return Blocks(2, self.dimension + self.groups.rows, self._minimized)
 
-    block_count = 2
-
-    def minimize_block(self, block: int, x: Array) -> Array:
+    def _minimized(self, block: int, x: Array) -> Array:
         """Return the joint point (w, targets) with the targets at their best (block 0), or w (block 1)."""
         w, targets = x[: self.dimension], x[self.dimension :]
         if block == 0:

@@ -19,7 +19,9 @@ from convexrank.data import check_kernel, check_matrix, check_positive, keep, ke
 from convexrank.links import fit_link
 from convexrank.problems.single_index._kernel_features import FeatureSpace, random_kernel
 from convexrank.problems.single_index.learned_divergence import LearnedDivergence
+from convexrank.regularizers import Penalty
 from convexrank.solvers.change_of_variables import ChangeOfVariables
+from convexrank.solvers.row_faces import Compiled
 
 Array = np.ndarray
 
@@ -148,13 +150,14 @@ class KernelLearnedDivergence(Problem):
         value, slope = self.linear.risk_and_score_gradient(scores)
         return value + 0.5 * self.l2 * float(alpha @ scores), self.K @ (slope + self.l2 * alpha)
 
-    dtype = "float64"
-
     def jax_objective(self) -> Callable[[Any], Any]:
         """Return the objective as a JAX function of α, a pytree."""
         from jax.tree_util import Partial
 
         return Partial(_at_coefficients, self.linear.jax_objective(), self.linear.X)
+
+    def _compiled(self) -> Compiled:
+        return Compiled(self.jax_objective, self.jax_objective, Penalty(), "float64", self.rows)
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return the same: all of it is smooth."""
