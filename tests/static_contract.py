@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from convexrank.problems.retargeting.retargeting import Retargeting
     from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence
     from convexrank.problems.single_index.learned_divergence import LearnedDivergence
-    from convexrank.solvers.descent.multi_start import Multimodal
-    from convexrank.solvers.fixed_point._affine import AffineFixedPoint
-    from convexrank.solvers.fixed_point.ordered_sweeps import NormSweeps
-    from convexrank.solvers.saddle.interior_point import Flows
-    from convexrank.solvers.saddle.multiplier_search import Constrained
-    from convexrank.solvers.saddle.no_regret_play import Saddle
-    from convexrank.solvers.saddle.through_primal import HasPrimal
-    from convexrank.solvers.two_sets import SplitFeasibility
 
     def every(x: Problem) -> can.Solvable:
         return x
@@ -57,32 +49,32 @@ if TYPE_CHECKING:
     def cosine(x: RankCosine) -> tuple[can.Smooth, can.Certified]:
         return x, x
 
-    def link(x: RealizableLink) -> tuple[can.Exact, SplitFeasibility, can.Certified]:
+    def link(x: RealizableLink) -> tuple[can.Exact, can.Feasibility, can.Certified]:
         return x, x, x
 
-    def rank(x: PageRank) -> tuple[AffineFixedPoint, can.Referenced, can.CertifiedInParts, can.Ordered]:
+    def rank(x: PageRank) -> tuple[can.FixedPoint, can.Referenced, can.Certified, can.Ordered]:
         return x, x, x, x
 
-    def game(x: PageRankGame) -> tuple[can.Exact, Saddle, can.Certified]:
-        return x, x, x
+    def game(x: PageRankGame) -> tuple[can.Exact, can.Certified]:
+        return x, x
 
     def dual(x: PageRankDual) -> tuple[can.Exact, can.Smooth, can.Proximal, can.Certified]:
         return x, x, x, x
 
-    def ranking_dual(x: RankingDual) -> tuple[can.Exact, HasPrimal, can.Certified]:
+    def ranking_dual(x: RankingDual) -> tuple[can.Exact, can.Certified]:
+        return x, x
+
+    def constrained(x: RateConstrained) -> tuple[can.Exact, can.Certified]:
+        return x, x
+
+    def consensus(x: ConsensusRank) -> tuple[can.Certified, can.Exact, can.FixedPoint, can.Referenced]:
+        return x, x, x, x
+
+    def penalty(x: PenaltyRank) -> tuple[can.Referenced, can.Certified]:
+        return x, x
+
+    def trust(x: TrustPropagation) -> tuple[can.FixedPoint, can.Referenced, can.Certified]:
         return x, x, x
 
-    def constrained(x: RateConstrained) -> tuple[can.Exact, Constrained, can.Certified]:
-        return x, x, x
-
-    def consensus(x: ConsensusRank) -> tuple[Flows, Multimodal, can.Exact, can.FixedPoint, can.Referenced]:
-        return x, x, x, x, x
-
-    def penalty(x: PenaltyRank) -> tuple[Multimodal, can.Referenced, can.Certified]:
-        return x, x, x
-
-    def trust(x: TrustPropagation) -> tuple[can.FixedPoint, can.Referenced, can.CertifiedInParts]:
-        return x, x, x
-
-    def norms(x: LpqRank) -> tuple[NormSweeps, can.Referenced, can.CertifiedInParts, can.Ordered]:
+    def norms(x: LpqRank) -> tuple[can.FixedPoint, can.Referenced, can.Certified, can.Ordered]:
         return x, x, x, x

@@ -250,7 +250,7 @@ def test_games_with_weights_and_with_points_that_are_no_vertices():
 def test_the_optimistic_view():
     problem = cr.problems.ConsensusRank([[[0, 1, 0], [0, 0, 1]], [[1, 0, 0]], [[0.5, 0.5, 0]]])
     assert_agrees(problem, problem.start())
-    assert_agrees(problem, problem.random_start(np.random.default_rng(0)))
+    assert_agrees(problem, problem.absorbed.random(np.random.default_rng(0)))
 
 
 # --- planted bugs: the verifier notices -------------------------------------------------------------------------------

@@ -203,8 +203,8 @@ def test_a_steep_risk_is_approached_by_a_gentler_one_of_whatever_shape(monkeypat
         plain = problem.solve("newton-cg")
     assert staged.converged
     assert staged.iterations < plain.iterations
-    right = Declared.gentler
-    monkeypatch.setattr(Declared, "gentler", lambda self, most: right(self, 0.1 * most))
+    right = Declared._gentler
+    monkeypatch.setattr(Declared, "_gentler", lambda self, most: right(self, 0.1 * most))
     wrong = problem.solve("newton-cg")
     assert wrong.converged
     for found in (plain, wrong):

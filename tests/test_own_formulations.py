@@ -37,7 +37,7 @@ class Regression(LinearScores):
     y: np.ndarray
 
     @property
-    def jax_risk(self):
+    def _jax_risk(self):
         size = shape_class(self.rows)
         return RiskData(_risk, (pad(self.y, size), pad(np.full(self.rows, 1.0 / self.rows), size)), (size,))
 

@@ -14,6 +14,8 @@ that only one method or one family of methods needs is in the file of that metho
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -344,17 +346,21 @@ class Certified(Solvable, Protocol):
         ...
 
 
-@runtime_checkable
-class CertifiedInParts(Certified, Protocol):
-    """A certificate put together from parts of the unknowns, which processes compute beside one another."""
+@dataclass(frozen=True)
+class CertifiedInParts(Face):
+    """A certificate put together from parts of the unknowns, which processes compute beside one another.
 
-    def certificate_part(self, x: Array, part: int, parts: int) -> Array:
-        """Return the numbers that one part of the unknowns contributes at x; all parts have the same number of them."""
-        ...
+    Parameters
+    ----------
+    part : callable
+        Takes a point, the number of a part and that of all parts to the numbers that the part of the unknowns
+        contributes; all parts have the same number of them.
+    together : callable
+        Takes a point and the numbers of all parts, one row for each, to the bound.
+    """
 
-    def certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
-        """Return the bound at x from the numbers of all parts, one row for each part."""
-        ...
+    part: Callable[[Array, int, int], Array]
+    together: Callable[[Array, Array], Certificate]
 
 
 @cache

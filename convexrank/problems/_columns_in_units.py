@@ -17,7 +17,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.core.capabilities import Convex, Proximal
 from convexrank.regularizers import Penalty
-from convexrank.solvers.row_faces import Compiled
+from convexrank.solvers.row_faces import Compiled, prox_on_device
 
 Array = np.ndarray
 
@@ -212,7 +212,7 @@ class ColumnsInUnits:
             return Partial(_at_weights, made(), self.units)
 
         objective, smooth = partial(in_units, given.objective), partial(in_units, given.smooth)
-        return Compiled(objective, smooth, self.penalty, given.dtype, given.rows)
+        return Compiled(objective, smooth, partial(prox_on_device, self.penalty), given.dtype, given.rows)
 
 
 def _at_weights(smooth: Callable[[Any], Any], units: Any, v: Any) -> Any:

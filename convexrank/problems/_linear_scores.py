@@ -59,7 +59,7 @@ from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems.out_of_memory._streams import Stream, check_chunks
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 from convexrank.solvers.change_of_variables import ChangeOfVariables
-from convexrank.solvers.row_faces import Columnwise, Compiled, Sampled
+from convexrank.solvers.row_faces import Columnwise, Compiled, Sampled, prox_on_device
 from convexrank.solvers.working_sets._columns import Columns
 
 Array = np.ndarray
@@ -576,7 +576,8 @@ class LinearScores(Problem):
         return jax_oracles.penalised(self._jax_risk, self._padded_columns, self.l2, 0.0)
 
     def _compiled(self) -> Compiled:
-        return Compiled(self.jax_objective, self._jax_smooth, self.penalty, self.dtype, self.rows)
+        prox = partial(prox_on_device, self.penalty)
+        return Compiled(self.jax_objective, self._jax_smooth, prox, self.dtype, self.rows)
 
     def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
         """Return the exact model.

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Convex, Face
-from convexrank.core.results import Solution, Status
+from convexrank.core.capabilities import Convex, Face, Solvable
+from convexrank.core.results import Solution, Status, Witness
 from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
@@ -188,6 +188,13 @@ class Coordinates(Face):
     gap_estimate: Callable[[Array, float, Array], float]
 
 
+def prox_on_device(penalty: Penalty) -> Callable[[Any, Any], Any]:
+    """Return the proximal map of a penalty as a function of (v, step) for JAX."""
+    from convexrank.regularizers.on_device import proximal_map
+
+    return proximal_map(penalty)
+
+
 @dataclass(frozen=True)
 class Compiled(Face):
     """The objective in JAX, by functions that are pytrees with the data as leaves; they share programs.
@@ -198,8 +205,8 @@ class Compiled(Face):
         Returns the objective as a function of w.
     smooth : callable
         Returns the smooth part as a function of w.
-    penalty : Penalty
-        Its proximal map is that of the rest.
+    prox : callable
+        Returns the proximal map of the rest as a function of (v, step).
     dtype : str
         Floating type of the data.
     rows : int
@@ -208,7 +215,7 @@ class Compiled(Face):
 
     objective: Callable[[], Callable[[Any], Any]]
     smooth: Callable[[], Callable[[Any], Any]]
-    penalty: Penalty
+    prox: Callable[[], Callable[[Any, Any], Any]]
     dtype: str
     rows: int = 0
 
@@ -287,3 +294,69 @@ class SingleIndex(Face):
     targets: Array
     scores: Callable[[Array], Array]
     update_direction: Callable[[Array, Array], Array]
+
+
+@dataclass(frozen=True)
+class Constrained(Face):
+    """One constraint, ``excess(x) <= 0``, of a convex problem.
+
+    Parameters
+    ----------
+    excess : callable
+        The left side of the constraint less the right side, convex in x.
+    lagrangian : callable
+        Takes a multiplier to the problem without the constraint, with the multiplier times its left side added.
+    interior : callable
+        Returns a point that satisfies the constraint strictly; None where none is found.
+    dual_value : callable
+        Takes a multiplier and a lower bound of the Lagrangian to the lower bound that follows.
+    between : callable
+        Takes the ends of a segment, the first inside, to its point that satisfies the constraint nearest to the second.
+    """
+
+    excess: Callable[[Array], float]
+    lagrangian: Callable[[float], Solvable]
+    interior: Callable[[], Array | None]
+    dual_value: Callable[[float, float], float]
+    between: Callable[[Array, Array], Array]
+
+
+@dataclass(frozen=True)
+class HasPrimal(Face):
+    """The dual of another problem, each of whose points has a dual point.
+
+    Parameters
+    ----------
+    primal : Problem
+        The other problem.
+    at : callable
+        Takes a point of the primal, and evidence there or None, to the dual point.
+    beyond : callable
+        Takes w to a point far along it, which shows that the primal has no minimiser.
+    primal_point : callable
+        Takes a dual point to that of the primal; None where it does not follow.
+    """
+
+    primal: Solvable
+    at: Callable[[Array, Witness | None], Array]
+    beyond: Callable[[Array], Array]
+    primal_point: Callable[[Array], Array | None]
+
+
+@dataclass(frozen=True)
+class SplitFeasibility(Face):
+    """Feasibility with x in one convex set and a linear image of it in another, and a projection on each.
+
+    Parameters
+    ----------
+    lift : callable
+        Takes x to its image.
+    recover : callable
+        Takes a point to the x in its set whose image is nearest.
+    project : callable
+        Takes a point to the nearest of the other set.
+    """
+
+    lift: Callable[[Array], Array]
+    recover: Callable[[Array], Array]
+    project: Callable[[Array], Array]

@@ -16,6 +16,7 @@ from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning, Solution, Status, Witness
 from convexrank.core.separability import Separation
 from convexrank.problems.duals._feasible import Nearest, balanced, nearest
+from convexrank.solvers.row_faces import HasPrimal
 
 Array = np.ndarray
 
@@ -102,6 +103,9 @@ class DualPoints(Problem):
         return max(float(np.abs(self.slopes(v)) @ self.primal._row_lengths), 1.0)
 
     # --- points that belong to each other -------------------------------------------------------------------------
+
+    def _has_primal(self) -> HasPrimal:
+        return HasPrimal(self.primal, self.at, self.beyond, self.primal_point)
 
     def at(self, w: Any, witness: Witness | None = None) -> Array:
         """Return the dual point of a point of the primal: the risk's gradient there, or a mixture of subgradients.

@@ -17,6 +17,7 @@ from convexrank.core.results import Certificate, Status, Witness
 from convexrank.data import check_matrix, check_positive, check_vector, keep, keep_checked
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.problems.realizable._scores import RealizableScores
+from convexrank.solvers.row_faces import SplitFeasibility
 
 Array = np.ndarray
 
@@ -188,6 +189,9 @@ class RealizableLink(Problem):
     @cached_property
     def _reached(self) -> ImageOfBall:
         return ImageOfBall(self.X, self.radius)
+
+    def _split_feasibility(self) -> SplitFeasibility:
+        return SplitFeasibility(self.lift, self.recover, self.project)
 
     def lift(self, x: Array) -> Array:
         """Return the scores Xw, shape (n,): the point that belongs to w."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from convexrank.problems.single_index._kernel_features import FeatureSpace, rand
 from convexrank.problems.single_index.learned_divergence import LearnedDivergence
 from convexrank.regularizers import Penalty
 from convexrank.solvers.change_of_variables import ChangeOfVariables
-from convexrank.solvers.row_faces import Compiled
+from convexrank.solvers.row_faces import Compiled, prox_on_device
 
 Array = np.ndarray
 
@@ -157,7 +158,8 @@ class KernelLearnedDivergence(Problem):
         return Partial(_at_coefficients, self.linear.jax_objective(), self.linear.X)
 
     def _compiled(self) -> Compiled:
-        return Compiled(self.jax_objective, self.jax_objective, Penalty(), "float64", self.rows)
+        prox = partial(prox_on_device, Penalty())
+        return Compiled(self.jax_objective, self.jax_objective, prox, "float64", self.rows)
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return the same: all of it is smooth."""

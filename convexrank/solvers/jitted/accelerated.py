@@ -103,14 +103,13 @@ class JaxAccelerated:
 
     def init(self, problem: Proximal, x0: Array) -> State:
         """Put the data on the device, compile, and start at the nearest feasible point."""
-        from convexrank.regularizers.on_device import proximal_map
         from convexrank.solvers.jitted.programs import accelerated as programs
 
         device, face = chosen(self.device, self.mesh), problem.face(Compiled)
         with computing_on(device):
             (smooth, prox), x = place(
                 device,
-                lambda: (face.smooth(), proximal_map(face.penalty)),
+                lambda: (face.smooth(), face.prox()),
                 x0,
                 face.dtype,
                 bytes_of(face, problem.dimension),

@@ -79,12 +79,10 @@ def _points(device: Any, problems: Sequence[Any], first: Array, tol: float) -> A
 
 def _trees(problem: Any, newton: bool) -> Any:
     """The functions of a problem as pytrees; everything that may differ between problems is a leaf."""
-    from convexrank.regularizers.on_device import proximal_map
-
     face = problem.face(Compiled)
     if newton:
         return face.objective(), np.asarray(problem.units, dtype=face.dtype)
-    return face.smooth(), proximal_map(face.penalty)
+    return face.smooth(), face.prox()
 
 
 def _blocks(places: list[int], problem: Any, newton: bool) -> list[list[int]]:
