@@ -1,4 +1,4 @@
-# make demo | quick | test | coverage | lowest | fuzz | lint | types | docs | claims | bench | mutants | clean
+# make demo | quick | test | coverage | lowest | peers | fuzz | lint | types | docs | claims | bench | mutants | clean
 #
 # Everything runs in .venv, and benchmarks in .venv-bench, made on first use and brought up to date when pyproject.toml
 # changes.
@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test coverage lowest fuzz lint types docs claims bench mutants clean
+.PHONY: help demo quick test coverage lowest peers fuzz lint types docs claims bench mutants clean
 
 help:
 	@sed -n '1,5s/^# \{0,1\}//p' Makefile
@@ -69,6 +69,13 @@ lowest: export OMP_NUM_THREADS ?= 1
 lowest: .venv-lowest/.installed
 	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal -q -m quick -o filterwarnings=default --disable-warnings \
 		--ignore tests/test_gallery.py $(ARGS)
+
+# The adapters with the packages that they are for; make test skips those whose package is not installed.
+PEER_TESTS := tests/test_dask_rows.py tests/test_objectives.py tests/test_objectives_torch.py tests/test_check_ranks.py
+peers: export OMP_NUM_THREADS ?= 1
+peers: .venv/.installed-dev
+	@$(INSTALL) -e '.[peers]'
+	$(BIN)/pytest -n 2 -q $(PEER_TESTS) $(ARGS)
 
 # Ten minutes of bad arguments; another seed tries others. make test has a minute of it.
 fuzz: export CONVEXRANK_FUZZ_CASES ?= 200

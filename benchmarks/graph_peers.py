@@ -9,24 +9,29 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-__all__ = ["peers"]
+__all__ = ["PEERS", "installed", "peers"]
 
 Run = Callable[[float], Any]
 
 
 def peers(graph: Any, alpha: float, slow: bool) -> dict[str, Run]:
     """Return functions that compute PageRank until an iteration changes it by less than their argument (L1 norm)."""
-    found = {"scipy, power": _scipy(graph, alpha)}
-    if find_spec("igraph"):
-        found["igraph (PRPACK)"] = _igraph(graph, alpha)
-    if find_spec("graphblas") and find_spec("suitesparse_graphblas"):
-        found["GraphBLAS, power"] = _graphblas(graph, alpha)
-    if find_spec("networkit"):
-        found["NetworKit"] = _networkit(graph, alpha)
-    if slow and find_spec("networkx"):
-        found["networkx"] = _networkx(graph, alpha)
-    return found
+    return {name: PEERS[name](graph, alpha) for name in installed(slow)}
+
+
+def installed(slow: bool) -> list[str]:
+    """Return the names of the packages that are here; networkx among them only where ``slow`` ones are asked for."""
+    needs = {
+        "igraph (PRPACK)": ("igraph",),
+        "GraphBLAS, power": ("graphblas", "suitesparse_graphblas"),
+        "NetworKit": ("networkit",),
+        "networkx": ("networkx",),
+    }
+    return [
+        name for name in PEERS if (slow or name != "networkx") and all(map(find_spec, needs.get(name, ())))
+    ]
 
 
 def _cores() -> int:
@@ -35,8 +40,9 @@ def _cores() -> int:
 
 def _scipy(graph: Any, alpha: float) -> Run:
     n, dangling = graph.n, graph.dangling
-    matrix = graph.to_scipy().T.tocsr()
-    matrix.data /= graph.out_weight[matrix.indices]
+    weights = 1.0 if graph.weights is None else graph.weights
+    shares = weights / graph.out_weight[graph.sources]
+    matrix = sparse.csr_array((shares, np.asarray(graph.sources), np.asarray(graph.offsets)), shape=(n, n))
 
     def run(change: float) -> Any:
         x = np.full(n, 1.0 / n)
@@ -115,3 +121,12 @@ def _networkx(graph: Any, alpha: float) -> Run:
     # its tolerance is multiplied by the number of nodes
     solve = partial(networkx.pagerank, other, alpha, max_iter=1000)
     return lambda change: np.array(list(solve(tol=change / graph.n).values()))
+
+
+PEERS: dict[str, Callable[[Any, float], Run]] = {
+    "scipy, power": _scipy,
+    "igraph (PRPACK)": _igraph,
+    "GraphBLAS, power": _graphblas,
+    "NetworKit": _networkit,
+    "networkx": _networkx,
+}

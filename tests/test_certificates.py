@@ -128,6 +128,47 @@ def test_a_bound_that_is_above_the_value_refutes_itself_however_little():
         assert above.bound(lower) == math.inf
 
 
+def test_a_tangent_whose_slope_overflows_proves_nothing():
+    """Not even that a risk which is never negative is at least 0: its other numbers may be wrong as well."""
+
+    made = cr.regularizers.Penalty(l2=1.0)
+    plane = Minorant(1.0, 1.0, np.array([1.0]), 0.0, 0.0, 0.0)
+
+    def certificate(tangent, w):
+        problem = SimpleNamespace(
+            penalty=made, dimension=1, differentiable=True, risk_infimum=0.0, unit=1.0,
+            reference_minorant=lambda w: tangent,
+        )  # fmt: skip
+        found = certify(problem, np.array([w]))
+        return found.gap, found.lower_bound
+
+    assert certificate(plane, 0.0)[0] == pytest.approx(0.5, abs=tolerance("summation"))
+    for broken, w in (
+        (replace(plane, slope=np.array([1e200])), 0.0),
+        (replace(plane, slope_error=1e308), 10.0),  # only times w it overflows
+        (replace(plane, offset=math.nan), 0.0),
+    ):
+        assert certificate(broken, w) == (math.inf, -math.inf)
+
+
+@pytest.mark.parametrize("differentiable", [True, False])
+@pytest.mark.parametrize("penalty", [cr.regularizers.Penalty(l2=1.0), cr.regularizers.Penalty(l1=1.5)])
+def test_what_a_tangent_lies_below_its_risk_is_added_to_the_gap(penalty, differentiable):
+    problem = SimpleNamespace(penalty=penalty, differentiable=differentiable)
+    plane, w = Minorant(1.0, 2.0, np.array([1.0, -0.5]), 1e-12, 1e-12, 1e-12), np.array([-0.9, 0.2])
+    touching, below = (certificates.own_gap(problem, replace(plane, lag=lag), w, 3.0) for lag in (0.0, 0.25))
+    assert below - touching == pytest.approx(0.25, abs=tolerance("summation"))
+
+
+def test_the_tangent_of_a_risk_with_kinks_is_enough_where_none_is_near():
+    """The margin of the one pair is 0.01 at the minimiser, far from the kink at 1."""
+    problem, best = cr.problems.ConvexRisk([[0.1], [0.0]], [1, 0], "hinge", l2=1.0), np.array([0.1])
+    assert problem.objective(best) < min(problem.objective(best * share) for share in (0.99, 1.01))
+    assert not problem.differentiable
+    found = certificates.own_gap(problem, problem.reference_minorant(best), best, math.inf)
+    assert 0.0 <= found <= tolerance("summation")
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_evidence_holds_for_a_point_that_is_outside_its_ball_by_rounding(seed):
     """There the objective may be below the optimum, which is no contradiction."""

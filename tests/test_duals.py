@@ -332,6 +332,23 @@ def test_the_dual_has_a_point_exactly_where_the_hulls_meet():
     assert len(set(verdicts)) == 2
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_with_l1_the_dual_has_a_point_exactly_where_the_hulls_are_that_near(seed):
+    """The distance is the largest coordinate, by a linear program of the test."""
+    rng = np.random.default_rng(seed)
+    rows, signs = rng.normal(size=(7, 2)), np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0])
+    rows[signs > 0.0, seed % 2] += 4.0
+    sides = np.vstack([(rows * signs[:, None]).T, -(rows * signs[:, None]).T])
+    apart = optimize.linprog(
+        np.append(np.zeros(7), 1.0), np.column_stack([sides, -np.ones(4)]), np.zeros(4),
+        np.append(np.vstack([signs > 0.0, signs < 0.0]), np.zeros((2, 1)), axis=1), [1.0, 1.0],
+    ).fun  # fmt: skip
+    assert apart > 0.1
+    for share, status in ((0.99, cr.Status.INFEASIBLE), (1.01, cr.Status.CONVERGED)):
+        dual = cr.problems.PNormPush(rows, (signs > 0.0).astype(int), 4.0, l1=share * apart).dual()
+        assert quiet(dual).status is status
+
+
 def test_hulls_that_touch_have_a_dual_minimiser_and_no_primal_one():
     touching = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [-1.0, 0.5]])
     primal = cr.problems.PNormPush(touching, [1, 1, 0, 0], 4.0)

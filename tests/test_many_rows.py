@@ -280,6 +280,30 @@ def test_what_is_expected_of_the_least_eigenvalue_is_about_what_is_found(data):
     assert expected_modulus(np.eye(4), X.shape, alone) == 0.0
 
 
+def test_few_rows_for_each_column_see_less_than_all_of_the_curvature():
+    """About (1 − √(columns / rows))² of it, by the law of Marchenko and Pastur: here a half."""
+    rng = np.random.default_rng(0)
+    X, sides = rng.normal(size=(2_000, 20)), (np.arange(800), np.arange(800, 2_000))
+    shares = [rng.dirichlet(np.ones(len(rows))) for rows in sides]
+    hessian = sum(np.cov(X[rows].T, aweights=part, ddof=0) for rows, part in zip(sides, shares, strict=True))
+    found = modulus(X, list(zip(sides, shares, strict=True)))
+    assert 0.7 < expected_modulus(hessian, X.shape, shares) / found < 1.2
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "per_column"),
+    [
+        (2_000, 20, _many_rows._WORTH * 2_000 / 20**2),
+        (500, 20, _many_rows._FEWEST),
+        (100_000, 20, _many_rows._MOST),
+    ],
+)
+def test_rows_that_bound_the_curvature_are_few_for_many_columns_and_for_many_rows(rows, columns, per_column):
+    places = _many_rows.bounding_rows((rows, columns), np.ones(rows))
+    assert len(places) == int(per_column * columns) // 2
+    assert abs(int(np.diff(places).max()) - rows / len(places)) <= 1.0  # at equal steps
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_some_rows_give_about_the_hessian_and_the_fall_of_all(data, name):
     w = np.array([0.1, -0.2, 0.1, 0.0])

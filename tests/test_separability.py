@@ -20,7 +20,7 @@ from convexrank.core import separability
 from convexrank.core.results import Status
 from convexrank.core.separability import find_separation
 from convexrank.modelling import expressions as tree
-from convexrank.modelling import recession
+from convexrank.modelling import inequalities, recession
 from convexrank.modelling.inequalities import never_rising
 from tests.random_expressions import random_instance, scores_apart, tied_scores
 from tests.tolerances import tolerance
@@ -331,3 +331,11 @@ def test_inequalities_hold_exactly_where_no_query_rises_far_out(start):
             assert not holds or each.sum() <= 1e-7
             assert holds or each.max() > 1e-9 or has_factors_of_zero(instance.root)
     assert held.min() >= 20
+
+
+def test_too_many_pairs_have_no_inequalities(monkeypatch):
+    program = cr.problems.PartialAUC.random(3).program
+    pairs = max(node.pair_count for node in program.nodes if isinstance(node, tree.PairSums))
+    for most in (pairs, pairs - 1):
+        monkeypatch.setattr(inequalities, "_MOST_PAIRS", most)
+        assert (never_rising(program) is not None) == (most == pairs)

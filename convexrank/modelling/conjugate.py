@@ -130,7 +130,7 @@ def resting(program: Program) -> tuple[Multipliers, float] | None:
         for k in found:
             leaf, own = program.nodes[k].leaf.axis, program.own_factors.get(program.args[k][0])
             if own is not None and not isinstance(program.nodes[k], PairSums):
-                found[k][: len(leaf.rows)] = -slopes[leaf.rows] / own
+                found[k][: len(leaf.rows)] = -slopes[leaf.rows] / np.where(own, own, np.inf)
     cost, slopes = conjugate(program, language := Numpy(), found)
     if max(language.violation, float(np.abs(slopes).max(initial=0.0)) / (size or 1.0)) > _BALANCED:
         return None

@@ -1,0 +1,101 @@
+"""Second derivatives in the weights, and the diagonal beside products, against products with unit vectors and loops."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.modelling.curvature import in_weights
+from convexrank.modelling.curvature.diagonal import constant, has_columns, products
+from convexrank.modelling.curvature.products import has_pair_hessian, hessian_product
+from tests.random_expressions import random_instance, scores_apart
+from tests.tolerances import tolerance
+
+CLOSE = tolerance("summation")
+
+
+def in_scores(program, scores):
+    """The Hessian, by a product with each unit vector."""
+    product = hessian_product(program, scores)
+    return np.array([product(one) for one in np.eye(program.rows)])
+
+
+def near(found, wanted):
+    return np.abs(found - wanted).max(initial=0.0) <= CLOSE * max(1.0, np.abs(wanted).max(initial=0.0))
+
+
+def way_of(program):
+    """Which of the ways to second derivatives in the weights a risk takes."""
+    if has_columns(program):
+        if constant(program) is not None:
+            return "the same everywhere"
+        return "columns of one query" if program.count == 1 else "columns of queries"
+    return "pairs alone" if has_pair_hessian(program) else "a product for each column"
+
+
+def test_hessians_in_the_weights_are_those_in_the_scores_between_the_features():
+    seen = {}
+    for seed in range(160):
+        draw, rng = Random(seed), np.random.default_rng(seed)
+        program = random_instance(draw).program
+        if not program.bends:
+            continue
+        X, scores = rng.normal(size=(program.rows, 3)), np.array(scores_apart(draw, program.rows))
+        hessian = in_scores(program, scores)
+        # a common shift of all scores may be known to change nothing: then an offset of the features costs no digits
+        still = np.abs(hessian.sum(axis=0)).max() <= 1e-13 * max(1.0, np.abs(hessian).max())
+        for centres in (False, True)[: 1 + still]:
+            reader = in_weights.InWeights(program, X + 100.0 * centres, centres)
+            value, slope = program.value_and_gradient(scores)
+            for _ in range(2):  # what is kept is not the caller's to change
+                found = reader.second_order(scores)
+                assert near(found[0], value)
+                assert near(found[1], (X + 100.0 * centres).T @ slope)
+                wide = np.abs(X).T @ np.abs(hessian) @ np.abs(X)
+                assert np.abs(found[2] - X.T @ hessian @ X).max() <= CLOSE * max(1.0, wide.max()), seed
+                found[2][:] = np.nan
+            seen[way_of(program), centres] = seen.get((way_of(program), centres), 0) + 1
+    assert len({way for way, _ in seen}) == 5, seen
+    assert min(seen.values()) >= 2, seen
+
+
+def test_the_diagonal_beside_products_of_sums_over_pairs_is_that_of_the_hessian():
+    rng = np.random.default_rng(0)
+    problem = cr.problems.ConvexRisk(rng.normal(size=(12, 2)), rng.integers(0, 4, 12), "logistic", l2=0.1)
+    scores = rng.normal(size=problem.program.rows)
+    found = products(problem.program, scores)
+    hessian = in_scores(problem.program, scores)
+    assert near(found.diagonal, np.diag(hessian))
+    assert near(found.product(scores), hessian @ scores)
+
+
+def test_the_diagonal_beside_products_of_a_chain_of_levels_is_the_sum_of_its_shares():
+    """Each document above the lowest grade has a softmax over its own grade and those below."""
+    rng = np.random.default_rng(1)
+    grades, qid, scores = rng.integers(0, 3, 10), np.repeat([0, 1], 5), rng.normal(size=10)
+    program = cr.problems.ListMLE(rng.normal(size=(10, 2)), grades, qid, l2=0.1, normalize=False).program
+    wanted = np.zeros(10)
+    lowest = [min(grades[qid == query]) for query in qid]
+    for first in np.flatnonzero(grades > lowest):
+        below = [j for j in range(10) if qid[j] == qid[first] and grades[j] <= grades[first]]
+        total = math.fsum(math.exp(scores[j]) for j in below)
+        for j in below:
+            wanted[j] += math.exp(scores[j]) / total
+    found = products(program, scores)
+    assert near(found.diagonal, wanted)
+    assert near(found.product(scores), in_scores(program, scores) @ scores)
+
+
+@pytest.mark.parametrize(
+    ("loss", "limit", "columns"), [("logistic", "_PAIRS", None), ("logistic", "_PRODUCTS", 7)]
+)
+def test_second_derivatives_of_pairs_are_affordable_up_to_so_many(loss, limit, columns, monkeypatch):
+    program = cr.problems.ConvexRisk(np.eye(6), [0, 0, 1, 1, 1, 2], loss, l2=0.1).program
+    size = program.curved_pairs * (columns or 1)
+    for most in (size, size - 1):
+        monkeypatch.setattr(in_weights, limit, most)
+        assert in_weights.is_affordable(program, columns or 1) == (most == size)
