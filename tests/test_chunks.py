@@ -210,7 +210,7 @@ def test_queries_that_straddle_pieces_are_joined():
     inside = int(np.flatnonzero(qid == qid[100])[0]) + 2
     chunks = Chunks(cut(X, grades, qid, at=(inside,)))
     memory, pieces = P.ListNet(X, grades, qid, l2=0.1), P.ListNet(chunks, chunks.y, chunks.qid, l2=0.1)
-    assert pieces.stream is not None
+    assert pieces._stream is not None
     w = np.ones(COLUMNS)
     truth = memory.objective(w)
     assert close(pieces.objective(w), truth)
@@ -224,7 +224,7 @@ def test_queries_whose_rows_lie_apart_or_are_long_take_two_passes():
     for queries in (mixed, np.zeros(ROWS, dtype=int)):
         chunks = Chunks(cut(X, grades, queries, at=range(10, ROWS, 10)))
         pieces = P.ListNet(chunks, chunks.y, chunks.qid, l2=0.1)
-        assert pieces.stream is None
+        assert pieces._stream is None
         w = np.ones(COLUMNS)
         assert close(pieces.value_and_gradient(w)[1], P.ListNet(X, grades, queries, l2=0.1).gradient(w))
 
@@ -267,7 +267,7 @@ def test_a_risk_that_looks_at_all_queries_takes_two_passes():
     chunks = Chunks(cut(X, y, qid))
     memory = Ordered(X, y, qid=qid, by_count=True, l2=0.3)
     pieces = Ordered(chunks, chunks.y, qid=chunks.qid, by_count=True, l2=0.3)
-    assert pieces.stream is None
+    assert pieces._stream is None
     w = np.ones(COLUMNS)
     before = chunks.passes
     assert close(pieces.value_and_gradient(w)[1], memory.value_and_gradient(w)[1])

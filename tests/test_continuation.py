@@ -108,10 +108,10 @@ def test_the_linear_function_is_below_the_risk_everywhere(kind):
         assert tangent.offset == pytest.approx(here.offset, abs=off)
         assert np.allclose(tangent.slope, here.slope, rtol=0, atol=off)
         assert here.value <= here.risk + 1e-12 * size
-        assert here.risk == pytest.approx(problem.reference_risk(w)[0], rel=1e-12)
+        assert here.risk == pytest.approx(problem.reference_minorant(w).risk, rel=1e-12)
         for scale in (0.0, 1e-3, 0.3, 1.0, 10.0):
             other = w + scale * rng.normal(size=5)
-            risk = problem.reference_risk(other)[0]
+            risk = problem.reference_minorant(other).risk
             assert risk >= tangent.offset + tangent.slope @ other - 1e-12 * (size + abs(risk)) * (1 + scale)
 
 

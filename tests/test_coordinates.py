@@ -70,7 +70,7 @@ def test_edges_and_lines_are_those_of_the_objective(make, seed, p, l2):
     H, y = example(("binary", "real")[seed % 2], seed % 7)
     problem = make(H, y, p, l2=l2)
     oracle, w = oracle_of(problem), np.random.default_rng(seed).normal(size=5)
-    expected_risk, risk_gradient = problem.reference_risk(w)
+    expected_risk, risk_gradient = problem._reference_risk(w)
     risk, score_gradient = oracle.risk_and_score_gradient(oracle.scores(w))
     assert risk == pytest.approx(expected_risk, rel=SUMMATION, abs=SUMMATION)
     edges = oracle.edges(w, score_gradient)
@@ -78,7 +78,7 @@ def test_edges_and_lines_are_those_of_the_objective(make, seed, p, l2):
     j, step, nudge = seed % 5, 0.7, tolerance("difference_step")
     line = oracle.line(oracle.scores(w), oracle.column(j), w[j])
     moved = w + step * np.eye(5)[j]
-    slope = problem.reference_risk(moved)[1][j] + l2 * moved[j]
+    slope = problem.reference_minorant(moved).slope[j] + l2 * moved[j]
     assert line.slope(step) == pytest.approx(slope, rel=SUMMATION, abs=SUMMATION)
     change = (line.slope(step + nudge) - line.slope(step - nudge)) / (2 * nudge)
     assert line.curvature(step) == pytest.approx(change, rel=nudge, abs=nudge)

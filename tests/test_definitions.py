@@ -12,6 +12,7 @@ import pytest
 
 import convexrank as cr
 from convexrank import divergences, losses, prices
+from convexrank.core.capabilities import has_objective
 from convexrank.data import QueryGroups, as_groups
 from convexrank.modelling import log_sum_exp, mean, softplus, total
 from convexrank.modelling.groups import Groups
@@ -66,7 +67,7 @@ def evaluated(problem, x):
             problem.risk_and_score_gradient(problem.scores(x))[0],
             problem.reference_scores(problem.scores(x))[0],
         ]
-    if problem.has_objective:
+    if has_objective(problem):
         return [problem.objective(x)]
     if "Feasibility" in problem.capabilities:
         return [problem.violation(x)]

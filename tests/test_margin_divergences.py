@@ -403,7 +403,7 @@ def test_scores_of_any_size(name, size):
         return
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()
-    assert close(value, problem.reference_risk(w)[0] + problem.penalty.value(w))
+    assert close(value, problem.reference_minorant(w).risk + problem.penalty.value(w))
 
 
 def test_without_margins_the_minimum_is_trivial_off_the_quadratic_too():

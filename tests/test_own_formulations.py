@@ -64,7 +64,7 @@ def test_without_known_inequalities_nothing_is_proved():
     with pytest.warns(cr.ConvergenceWarning):
         solution = Regression(X, SEPARABLE).solve("lbfgs", max_iter=30)
     assert solution.status in (cr.Status.MAX_ITER, cr.Status.FAILED)
-    assert Regression(X, SEPARABLE).prove_nonexistence() is None
+    assert Regression(X, SEPARABLE)._prove_nonexistence() is None
 
 
 @pytest.mark.parametrize("member", ["_jax_risk", "risk_model", "reference_scores"])

@@ -13,6 +13,7 @@ that only one method or one family of methods needs is in the file of that metho
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,18 +34,23 @@ __all__ = [
     "CertifiedInParts",
     "Convex",
     "Exact",
+    "Existence",
     "Face",
     "Feasibility",
     "Field",
     "FixedPoint",
+    "InBalls",
+    "Modelled",
     "Ordered",
     "Proximal",
     "Referenced",
     "Smooth",
     "Solvable",
     "TwiceDifferentiable",
+    "has_objective",
     "is_field",
     "members",
+    "value_at",
 ]
 
 Array = np.ndarray
@@ -92,11 +98,6 @@ class Solvable(Protocol):
         ...
 
     @property
-    def has_objective(self) -> bool:
-        """Whether there is an objective."""
-        ...
-
-    @property
     def strong_convexity(self) -> float:
         """A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known."""
         ...
@@ -111,12 +112,8 @@ class Solvable(Protocol):
         """Solve."""
         ...
 
-    def adapt_solver(self, solver: Any) -> Any:
-        """Return the solver that runs in place of one that fits."""
-        ...
-
-    def check_together(self, solver: Any, options: Any) -> None:
-        """Refuse what processes that solve the problem together are asked differently."""
+    def adapt_solver(self, solver: Any, options: Any = None) -> Any:
+        """Return the solver that runs in place of one that fits; refuse what processes are asked differently."""
         ...
 
     def start(self) -> Array:
@@ -131,29 +128,67 @@ class Solvable(Protocol):
         """Evaluate the objective."""
         ...
 
-    def value_at(self, x: Array) -> float:
-        """Return the objective at x, NaN where there is none."""
-        ...
-
     def project_feasible(self, x: Array) -> Array:
         """Return a feasible point near x."""
-        ...
-
-    def terminal_status(self, w: Array) -> Status | None:
-        """Recognise at w that no minimiser exists."""
-        ...
-
-    def may_lack_minimiser(self, w: Array) -> bool:
-        """Return whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
-        ...
-
-    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
-        """Explain why no minimiser exists: status, direction, detail; None where nothing is found."""
         ...
 
     def remark(self, x: Array) -> str:
         """Return a remark on an answer that met the tolerance."""
         ...
+
+
+@dataclass(frozen=True)
+class Modelled(Face):
+    """What is known of an exact model before it is made.
+
+    Parameters
+    ----------
+    other : callable
+        Returns the model in another form, tried if conic solvers fail on the first; None if there is none.
+    is_nonlinear : bool
+        Whether the model is convex by a theorem only, and goes to a nonlinear solver.
+    always_feasible : bool
+        Whether some point satisfies all constraints whatever the data.
+    """
+
+    other: Callable[[], CvxpyModel | None] = lambda: None
+    is_nonlinear: bool = False
+    always_feasible: bool = False
+
+
+@dataclass(frozen=True)
+class InBalls(Face):
+    """A risk of linear scores in ball arithmetic, for proofs.
+
+    Parameters
+    ----------
+    tangent : callable
+        Takes scores to the risk and a tangent in them.
+    below : callable
+        Takes scores and a width to what the multipliers of the risk smoothed by the width prove: a linear function.
+    """
+
+    tangent: Callable[[Any], Any]
+    below: Callable[[Any, float], Any]
+
+
+@dataclass(frozen=True)
+class Existence(Face):
+    """What is known of a minimiser, and whether there is one.
+
+    Parameters
+    ----------
+    terminal_status : callable
+        Recognises at a point that no minimiser exists: separable data, an unbounded objective. None otherwise.
+    is_doubtful : callable
+        Whether a converged point is reason to ask ``explanation`` all the same.
+    explanation : callable
+        Explains why no minimiser exists: status, direction, detail; None where nothing is found.
+    """
+
+    terminal_status: Callable[[Array], Status | None]
+    is_doubtful: Callable[[Array], bool]
+    explanation: Callable[[], tuple[Status, Array, str] | None]
 
 
 @runtime_checkable
@@ -165,22 +200,8 @@ class Exact(Solvable, Protocol):
         """Number of examples, by which attempts that would take too long are left out; 0 where there are none."""
         ...
 
-    @property
-    def always_feasible(self) -> bool:
-        """Whether some point satisfies all constraints whatever the data."""
-        ...
-
-    @property
-    def model_is_nonlinear(self) -> bool:
-        """Whether the exact model is convex by a theorem only, and goes to a nonlinear solver."""
-        ...
-
     def to_cvxpy(self) -> CvxpyModel:
         """Return the cvxpy problem and its named variables, the unknown first."""
-        ...
-
-    def other_model(self) -> CvxpyModel | None:
-        """Return the same model in another form, tried if conic solvers fail on the first; None if there is none."""
         ...
 
 
@@ -270,6 +291,16 @@ class Field(Solvable, Protocol):
     def prox(self, v: Array, step: float) -> Array:
         """Return the proximal map of the terms that the direction does not include, such as constraints."""
         ...
+
+
+def has_objective(problem: Solvable) -> bool:
+    """Return whether there is an objective; fixed points, fields and feasibility problems have none."""
+    return problem.capabilities.isdisjoint(("FixedPoint", "Feasibility", "Field"))
+
+
+def value_at(problem: Solvable, x: Array) -> float:
+    """Return the objective at x, NaN where there is none."""
+    return problem.objective(x) if has_objective(problem) else math.nan
 
 
 def is_field(problem: Solvable) -> TypeIs[Field]:

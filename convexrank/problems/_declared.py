@@ -109,7 +109,7 @@ class Declared(LinearScores):
         return log_sum_exps(self._form.root)
 
     @cached_property
-    def log_sum_exps(self) -> LogSumExps | None:
+    def _log_sum_exps(self) -> LogSumExps | None:
         """The risk as a weighted sum of log-sum-exps of rows in memory; None where it is something else."""
         terms = self._logarithmic if self._held.in_memory else None
         return None if terms is None else LogSumExps(terms, self.rows)
@@ -122,7 +122,9 @@ class Declared(LinearScores):
             names |= {"Mergeable"}
         if "Smooth" in names and self._form.bends and self._held.in_memory:
             names |= {"HessianProducts", "JaxCurved"} if "JaxObjective" in names else {"HessianProducts"}
-        return names | {"Coordinates"} if "JaxObjective" in names and self.log_sum_exps is not None else names
+        return (
+            names | {"Coordinates"} if "JaxObjective" in names and self._log_sum_exps is not None else names
+        )
 
     # whether kinks of very many rows are solved with some of them merged
     _merges_rows = False
@@ -135,12 +137,12 @@ class Declared(LinearScores):
         return self._form.smooth
 
     @property
-    def pairwise_curvature(self) -> bool:  # type: ignore[override]
+    def _pairwise_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives run over pairs."""
         return self._form.has_pairs and self._form.curved_pairs > 0
 
     @cached_property
-    def has_curvature(self) -> bool:  # type: ignore[override]
+    def _has_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives are known, and cheap enough for Newton's method."""
         form = self._form
         return form.bends and (not form.has_pairs or is_affordable(form, self.dimension))
@@ -155,15 +157,15 @@ class Declared(LinearScores):
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient (a subgradient) in the scores, in numpy."""
-        return (self.log_sum_exps or self.program).value_and_gradient(np.asarray(scores, dtype=np.float64))
+        return (self._log_sum_exps or self.program).value_and_gradient(np.asarray(scores, dtype=np.float64))
 
     def _score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores, where that is a diagonal and a few columns."""
         if not self._states_curvature:
             return super()._score_model(scores)
         scores = np.asarray(scores, dtype=np.float64)
-        if self.log_sum_exps is not None:
-            return self.log_sum_exps.score_model(scores)
+        if self._log_sum_exps is not None:
+            return self._log_sum_exps.score_model(scores)
         return ScoreModel(*curvature(self.program, scores))
 
     def _score_products(self, scores: Array) -> ScoreProducts:
@@ -188,7 +190,7 @@ class Declared(LinearScores):
             self.l2,
             self.units,
             self._row_lengths,
-            self.pairwise_curvature,
+            self._pairwise_curvature,
             self.scores,
             self.risk_and_score_gradient,
             self._score_products,
@@ -198,9 +200,9 @@ class Declared(LinearScores):
 
     def _gentler(self, most: float) -> LogSumExps:
         """Return the log-sum-exps of the risk with powers up to ``most``."""
-        if self.log_sum_exps is None:
+        if self._log_sum_exps is None:
             raise TypeError(f"the risk of {type(self).__name__} is no sum of log-sum-exps.")
-        return self.log_sum_exps.no_steeper_than(most)
+        return self._log_sum_exps.no_steeper_than(most)
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), or a sum over pairs for each column."""
@@ -208,8 +210,8 @@ class Declared(LinearScores):
             refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         scores = np.asarray(self.scores(w), dtype=np.float64)
-        if self.log_sum_exps is not None:
-            value, pull, hessian = self.log_sum_exps.second_order(self.X, scores)
+        if self._log_sum_exps is not None:
+            value, pull, hessian = self._log_sum_exps.second_order(self.X, scores)
         else:  # far away a steep risk is infinite; callers check
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 value, pull, hessian = self._in_weights.second_order(scores)
@@ -238,7 +240,7 @@ class Declared(LinearScores):
     def hessian_product(self, w: Any, v: Any) -> Array:
         """Return the Hessian of risk + l2/2·‖w‖² at w times v, shape (d,)."""
         w, v = self.check_point(w), self.check_point(v, "v")
-        if isinstance(stream := self.stream, LogStream):
+        if isinstance(stream := self._stream, LogStream):
             return stream.hessian_product(w, v) + self.l2 * v
         product = hessian_product(self.program, self._float_scores(w))
         image = product(np.asarray(times(self.X, v), dtype=np.float64))
@@ -260,11 +262,11 @@ class Declared(LinearScores):
             raise ValueError(
                 f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver."
             )
-        if self.log_sum_exps is None:
+        if self._log_sum_exps is None:
             raise ValueError(
                 f"{type(self).__name__} with these arguments is no sum of log-sum-exps of scores, which boosting needs."
             )
-        return LogSumExpCoordinates(self.X, self.log_sum_exps.terms, self.l2)
+        return LogSumExpCoordinates(self.X, self._log_sum_exps.terms, self.l2)
 
     # --- other languages ------------------------------------------------------------------------------------------
 
@@ -284,7 +286,7 @@ class Declared(LinearScores):
         return cvxpy_model(self.program.root, scores, sums_apart=True)
 
     @cached_property
-    def model_is_nonlinear(self) -> bool:  # type: ignore[override]
+    def _model_is_nonlinear(self) -> bool:  # type: ignore[override]
         """Whether cvxpy's rules do not show that a function of one's own is convex."""
         return is_nonlinear(self.program)
 
@@ -309,27 +311,27 @@ class Declared(LinearScores):
         """The slope of the objective far out along w, without a penalty or with l1 alone; whether it falls for ever."""
         return recession.far_out(self.program, self._float_scores(w), self.l1 * float(np.abs(w).sum()))
 
-    def is_separating(self, w: Array) -> bool:
+    def _is_separating(self, w: Array) -> bool:
         """Return whether the risk falls for ever along w."""
         return self._far_out(w)[1]
 
-    def terminal_status(self, w: Array) -> Status | None:
+    def _terminal_status(self, w: Array) -> Status | None:
         """Recognise an objective without a bound, and one without a minimiser."""
         if self.penalty.bounded or math.isfinite(self.risk_infimum):
-            return super().terminal_status(w)
-        return Status.UNBOUNDED if self._far_out(w)[0] < 0.0 else super().terminal_status(w)
+            return super()._terminal_status(w)
+        return Status.UNBOUNDED if self._far_out(w)[0] < 0.0 else super()._terminal_status(w)
 
     def _ordering(self) -> tuple[Any, Any] | None:
         """Return (A, B) with Aw + Bt ≥ 0 for some t exactly where the risk of no query ever rises along w."""
         found = never_rising(self.program)
         return None if found is None else (found[0] @ entries(self.X), found[1])
 
-    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
+    def _prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Look for a direction along which the risk falls for ever, by linear programming; what is found is checked."""
-        found = super().prove_nonexistence()
+        found = super()._prove_nonexistence()
         if found is None or not self._far_out(found[1])[1]:
             return None
-        return self.terminal_status(found[1]) or found[0], *found[1:]
+        return self._terminal_status(found[1]) or found[0], *found[1:]
 
     def _shared_at_zero(self) -> tuple[Array, Array] | None:
         return super()._shared_at_zero() if self.differentiable else shared_at_zero(self.program)
@@ -374,7 +376,7 @@ class Declared(LinearScores):
             offset, slopes = below(self.program, self._smoothed_risks.smoothing.at(width), scores)
         return offset + float(slopes @ scores), slopes
 
-    def ball_below(self, scores: Any, width: float) -> Any:
+    def _ball_below(self, scores: Any, width: float) -> Any:
         """Return :meth:`_reference_below` in ball arithmetic."""
         from convexrank.modelling.balls import as_objects
         from convexrank.modelling.smoothing.below import below_in_balls
@@ -389,7 +391,7 @@ class Declared(LinearScores):
     @cached_property
     def _tall(self) -> LogSumExps | None:
         """The log-sum-exps of a dense X in memory with so many rows that some of them tell the curvature of all."""
-        logs = self.log_sum_exps if isinstance(self.X, np.ndarray) and self._sample_rows > 0 else None
+        logs = self._log_sum_exps if isinstance(self.X, np.ndarray) and self._sample_rows > 0 else None
         return logs if logs is not None and logs.is_moderate else None
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
@@ -443,7 +445,7 @@ class Declared(LinearScores):
     @cached_property
     def _reference(self) -> Reference | LogSumExps:
         """Base of certificates: plain numpy, which shares no code with the steps that solvers run."""
-        logs = self.log_sum_exps
+        logs = self._log_sum_exps
         return logs if logs is not None and logs.is_moderate else Reference(self.program)
 
     def _reference_value(self, scores: Array) -> float:
@@ -468,7 +470,7 @@ class Declared(LinearScores):
             return found
         return rounded(found, self._reference, scores, lengths, proved)
 
-    def ball_tangent(self, scores: Any) -> Any:
+    def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, for proofs; shape (n,) in and out."""
         from convexrank.modelling.balls import as_objects, tangent_in_balls
         from convexrank.proof.balls import ZERO, Tangent

@@ -111,7 +111,7 @@ class Formulation(Declared):
         keep(self, sample_weight=check_weights(self.sample_weight, rows))
         keep(self, y=self._checked_labels(rows))
         # wrong queries, and an expression that is not convex, are refused here, not at the first solve
-        _ = self._queries, self.log_sum_exps
+        _ = self._queries, self._log_sum_exps
 
     #: What messages call the labels.
     _labels_are: ClassVar[str] = "labels"
@@ -162,7 +162,7 @@ class Formulation(Declared):
         return self._groups.by_query
 
     @cached_property
-    def stream(self) -> Stream | None:
+    def _stream(self) -> Stream | None:
         """The evaluator of rows out of memory in one pass; None if X or all n scores are in memory."""
         if self._held.in_memory:
             return None
@@ -181,7 +181,7 @@ class Formulation(Declared):
         None is drawn where slopes are not bounded: far from the minimiser sums of powers bend otherwise than near it.
         """
         wanted = rows_of_sample(self.X)
-        if not wanted or self._queries is not None or not self.has_curvature or self.pairwise_curvature:
+        if not wanted or self._queries is not None or not self._has_curvature or self._pairwise_curvature:
             return 0
         functions = [node.function for node in self._form.nodes if isinstance(node, Elementwise)]
         return 0 if any(math.isinf(function.most) for function in functions) else wanted
@@ -190,7 +190,7 @@ class Formulation(Declared):
     def _start_rows(self) -> int:
         """Rows of the sample that gives the start; in memory those that give the Hessian are drawn again."""
         wanted = self._sample_rows
-        return min(wanted, _START_ROWS * self.dimension) if self.log_sum_exps is not None else wanted
+        return min(wanted, _START_ROWS * self.dimension) if self._log_sum_exps is not None else wanted
 
     def _sample(self) -> Sample | None:
         """Return the problem of a sample, at most half of each class; its rows are weighted accordingly."""

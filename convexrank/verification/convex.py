@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.jax_oracles import value_of
-from convexrank.core.capabilities import Smooth, Solvable
+from convexrank.core.capabilities import Modelled, Smooth, Solvable
 from convexrank.core.cvxpy_model import CvxpyModel, check_nonlinear_solver
 from convexrank.core.results import Solution, Status
 from convexrank.solvers.graph_faces import Saddle
@@ -113,12 +113,12 @@ def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) ->
         if model.auxiliary and math.isnan(expected):
             continue  # a conic solver found no values of the other variables, as at the edge of a power cone
         compared += 1
-        if math.isinf(value) and not problem.always_feasible and model.distance_to(w) > CONIC:
+        if math.isinf(value) and not problem.face(Modelled).always_feasible and model.distance_to(w) > CONIC:
             continue  # both say that the point violates a constraint, which no point may satisfy
         if disagree(value, expected, precision):
             yield f"objective {value:.10g}, the model gives {expected:.10g} at a random point"
-        if hasattr(problem, "reference_risk"):
-            reference = problem.reference_risk(w)[0] + problem.penalty.value(w)
+        if hasattr(problem, "reference_minorant"):
+            reference = problem.reference_minorant(w).risk + problem.penalty.value(w)
             if disagree(reference, expected, precision):
                 yield f"the certificate's value {reference:.10g}, the model gives {expected:.10g}"
         if scale == 1.0 and "JaxObjective" in problem.capabilities:
@@ -155,8 +155,8 @@ def _check_slopes(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Gene
     centre, ahead, behind = risk(0.0), risk(width), risk(-width)
     low, high = (centre - behind) / width, (ahead - centre) / width
     oracles = {"oracle": problem.risk_and_subgradient}
-    if hasattr(problem, "reference_risk"):
-        oracles["reference"] = problem.reference_risk
+    if hasattr(problem, "reference_minorant"):
+        oracles["reference"] = lambda w: (0.0, problem.reference_minorant(w).slope)
     for name, oracle in oracles.items():
         slope = float(oracle(w)[1] @ direction)
         # one-sided differences bracket the slope of a convex function, up to rounding of the values

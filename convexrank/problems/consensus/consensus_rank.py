@@ -13,6 +13,7 @@ from convexrank.consensus.sets.candidates import CandidateSets, RecommendationSe
 from convexrank.consensus.sets.partial_orders import PartialOrders
 from convexrank.consensus.sets.polytopes import Polytopes
 from convexrank.consensus.with_teleport import Absorbed, absorb, as_sets
+from convexrank.core.capabilities import has_objective
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness
@@ -180,7 +181,7 @@ class ConsensusRank(Problem):
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at a point: the distance from consensus, pessimistic: minus the distance."""
-        return self._form.objective(self.check_point(w)) if self.has_objective else super().objective(w)
+        return self._form.objective(self.check_point(w)) if has_objective(self) else super().objective(w)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Pessimistic: a true gap from the dual. Optimistic: what a step still gains. Projection: ‖Tw − w‖₁."""

@@ -205,7 +205,7 @@ class DualPoints(Problem):
 
     def beyond(self, w: Array) -> Array:
         """Return w, or a point far along it where it shows that the primal has no minimiser."""
-        if self.primal.terminal_status(w) is None:
+        if self.primal._terminal_status(w) is None:
             return w
         for _ in range(_DOUBLINGS):
             if not self.primal.objective(2.0 * w) < self.primal.objective(w):
@@ -213,7 +213,7 @@ class DualPoints(Problem):
             w = 2.0 * w
         return w
 
-    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
+    def _prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Return INFEASIBLE, a point and a direction along which the primal falls for ever; else None."""
         found = self.separation()
         if found.kind == "none":

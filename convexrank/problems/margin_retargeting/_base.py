@@ -36,7 +36,7 @@ class MarginScores(QueryScores):
     _takes_chunks = True
 
     @property
-    def has_curvature(self) -> bool:  # type: ignore[override]
+    def _has_curvature(self) -> bool:  # type: ignore[override]
         """Whether the risk has second derivatives."""
         return self.differentiable
 
@@ -86,7 +86,7 @@ class MarginScores(QueryScores):
 
     def _score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores; pools of targets and offsets take products away."""
-        ordered = self.split(np.asarray(scores, dtype=np.float64))[0]
+        ordered = self._split(np.asarray(scores, dtype=np.float64))[0]
         fit = self.fit(ordered)
         value, slope = self.rules.evaluate(fit, ordered)
         found = score_curvature(self.rules, fit, ordered)
@@ -96,7 +96,7 @@ class MarginScores(QueryScores):
         )
         shares = sparse.csc_array(places @ found.shares)
         return ScoreModel(
-            value, self.join((slope,)), Curvature(self.join((found.diagonal,)), shares, found.rates)
+            value, self._join((slope,)), Curvature(self._join((found.diagonal,)), shares, found.rates)
         )
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:

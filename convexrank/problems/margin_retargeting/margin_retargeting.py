@@ -205,7 +205,7 @@ class MarginRetargeting(MarginScores):
         return offered if self.quadratic or self.divergence.has_model else offered - {"Exact"}
 
     @property
-    def model_is_nonlinear(self) -> bool:
+    def _model_is_nonlinear(self) -> bool:
         """Off the quadratic: Lemma 8 shows that the joint cost is convex, cvxpy's rules do not."""
         return not self.quadratic
 
@@ -238,13 +238,13 @@ class MarginRetargeting(MarginScores):
         """Return the risk and its gradient in the scores; off the quadratic the targets are evidence."""
         if self.quadratic:
             return super().reference_scores(scores)
-        value, slope, _ = self._evidence(self.split(scores)[0])
-        return value, self.join((slope,))
+        value, slope, _ = self._evidence(self._split(scores)[0])
+        return value, self._join((slope,))
 
     def _evidence(self, scores: Array) -> tuple[float, Array, float]:
         return evidence(self.rules, self.fit(scores), scores)
 
-    def ball_tangent(self, scores: Any) -> Any:
+    def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.balls import midpoints
         from convexrank.proof.targets.joint import tangent_of_joint_costs
@@ -255,7 +255,7 @@ class MarginRetargeting(MarginScores):
         bounds = (rules.low, rules.high, rules.target_reg, rules.score_reg)
         rule = JointRule(self.divergence.in_balls(), *bounds, rules.offsets, rules.simplex)
         # off the quadratic the targets in floats are evidence
-        fit = None if self.quadratic else self.fit(self.split(midpoints(scores))[0])
+        fit = None if self.quadratic else self.fit(self._split(midpoints(scores))[0])
         queries = []
         for number, (rows, grades) in enumerate(self._queries()):
             margins, rewards = (steps_of(given, grades, self.levels) for given in (self.margin, self.reward))

@@ -186,7 +186,7 @@ def sample_of(problem: Any) -> Sample | None:
     queries = len(starts) - 1
     count = max(1, round(queries * wanted / len(places)))
     found = None if _WORTH * count > queries else drawn(problem, count)
-    return found if found is not None and found.problem.has_curvature else None
+    return found if found is not None and found.problem._has_curvature else None
 
 
 def drawn(problem: Any, count: int) -> Sample | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.capabilities import Modelled
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, CertificateError, Witness
@@ -138,11 +139,14 @@ class PageRankGame(PageRankPayoff):
 
         return JaxSaddle(game)
 
+    def _modelled(self) -> Modelled:
+        return Modelled(self._other_model)
+
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in w; P stays sparse but for the teleport."""
         return self._model()
 
-    def other_model(self) -> CvxpyModel:
+    def _other_model(self) -> CvxpyModel:
         """Return the model with a variable for Pw − w, whose multipliers are the other player's move."""
         return self._model(moved_apart=True)
 

@@ -102,10 +102,10 @@ class RankSVM(GradedQueries):
 
     # --- second derivatives in O(n log n), which the layer counts pair by pair ----------------------------------------
 
-    pairwise_curvature = False  # type: ignore[assignment]
+    _pairwise_curvature = False  # type: ignore[assignment]
 
     @property
-    def has_curvature(self) -> bool:
+    def _has_curvature(self) -> bool:
         """Whether the loss has second derivatives."""
         return self.differentiable
 

@@ -255,7 +255,7 @@ class RealizableLink(Problem):
         most, least = self.violation(x), self.separation(x)[1]
         return Certificate(most, math.nan, least, "violation", metric="root mean square of scores")
 
-    def terminal_status(self, w: Array) -> Status | None:
+    def _terminal_status(self, w: Array) -> Status | None:
         """Recognise by a separating hyperplane that nothing satisfies the constraints."""
         return Status.INFEASIBLE if self.separation(w)[1] > 0 else None
 

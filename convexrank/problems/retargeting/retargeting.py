@@ -100,7 +100,7 @@ class Retargeting(QueryScores):
     offsets: bool | None = field(default=None, kw_only=True)
 
     # weights are fitted to targets by least squares, from all products of two columns
-    takes_designs = False
+    _takes_designs = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,11 +135,6 @@ class Retargeting(QueryScores):
         """Smooth, in blocks, certified; exact where it is convex."""
         names = super().capabilities if self.convex else frozenset({"Smooth", "JaxObjective", "Certified"})
         return names | {"Blocks"}
-
-    @property
-    def unique(self) -> bool:
-        """Whether the minimiser is known to be unique."""
-        return self.convex and super().unique
 
     @property
     def strong_convexity(self) -> float:
@@ -199,7 +194,7 @@ class Retargeting(QueryScores):
         weight = float(self.row_weights[stretch.start])
         return weight * value, weight * slopes
 
-    def ball_tangent(self, scores: Any) -> Any:
+    def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.targets.orders import Blocks, tangent_of_distances
 
@@ -260,7 +255,7 @@ class Retargeting(QueryScores):
         if self.convex:
             return super().certificate(x, witness)
         w = self.check_point(x, "x")
-        value, gradient = self.reference_risk(w)
+        value, gradient = self._reference_risk(w)
         residual = float(np.linalg.norm(gradient + self.l2 * w))
         return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
 

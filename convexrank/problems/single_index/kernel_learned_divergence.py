@@ -136,9 +136,9 @@ class KernelLearnedDivergence(Problem):
 
     default_solver = "lbfgs"  # quasi-Newton in the coordinates of the feature space
 
-    def adapt_solver(self, solver: Any) -> Any:
+    def adapt_solver(self, solver: Any, options: Any = None) -> Any:
         """Return the solver on :attr:`linear`, its states in α; the exact one stays with α and K."""
-        if "Exact" in solver.requires:
+        if not hasattr(solver, "step"):
             return solver
         return ChangeOfVariables(solver, self.linear, self.coordinates, self.coefficients)
 

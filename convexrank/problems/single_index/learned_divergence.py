@@ -304,7 +304,7 @@ class LearnedDivergence(PublishedField):
             value, slope = reference_marginal(scores, self.y, self.strong, self.smooth, self.output_range)
         return value / self.rows, slope / self.rows
 
-    def ball_tangent(self, scores: Any) -> Any:
+    def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.balls import midpoints
         from convexrank.proof.targets.links import LinkClass, tangent_of_bounded_links, tangent_of_links

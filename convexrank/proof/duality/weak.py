@@ -15,8 +15,9 @@ import numpy as np
 from flint import arb_mat
 from scipy.linalg import qr
 
-from convexrank.core.results import Certificate, CertificateError, Solution, Witness
-from convexrank.proof.balls import ONE, Balls, Bounds, Tangent, arb, around, dot, exact, refined
+from convexrank.core.capabilities import Certified, InBalls
+from convexrank.core.results import Certificate, CertificateError, Witness
+from convexrank.proof.balls import ONE, Balls, Bounds, arb, around, dot, exact, refined
 from convexrank.proof.penalty import ExactPenalty
 from convexrank.proof.products import Products, products
 from convexrank.regularizers import Penalty
@@ -29,7 +30,7 @@ _DEPENDENT = 1e-12
 _MOST_COLUMNS = 300
 
 
-class LinearProblem(Protocol):
+class LinearProblem(Certified, Protocol):
     """Interface of problems for proofs."""
 
     @property
@@ -43,11 +44,6 @@ class LinearProblem(Protocol):
         ...
 
     @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities; a proof needs Convex."""
-        ...
-
-    @property
     def differentiable(self) -> bool:
         """Whether the risk is differentiable."""
         ...
@@ -57,18 +53,6 @@ class LinearProblem(Protocol):
         """A number that the risk is never below."""
         ...
 
-    def ball_tangent(self, scores: Balls) -> Tangent:
-        """Return the risk and a tangent in the scores, over balls."""
-        ...
-
-    def ball_below(self, scores: Balls, width: float) -> Tangent:
-        """Return what the multipliers of the risk smoothed by a width prove: a linear function, over balls."""
-        ...
-
-    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Return the bound in floats, whose kind says whether there is anything to prove."""
-        ...
-
     @property
     def conjugate(self) -> Any:
         """The conjugate of the risk; None where there is no dual."""
@@ -76,10 +60,6 @@ class LinearProblem(Protocol):
 
     def dual(self) -> Any:
         """Return the dual."""
-        ...
-
-    def solve(self, solver: Any = None, *, tol: float = 1e-8) -> Solution:
-        """Solve: a solution of a neighbouring problem may serve as evidence."""
         ...
 
 
@@ -166,7 +146,7 @@ def _primal_side(primal: LinearProblem, matrix: Products, w: Array) -> tuple[Bal
     point, scores = exact(w), matrix.scores(w)
     if factor != ONE:
         point, scores = [factor * entry for entry in point], [factor * score for score in scores]
-    return point, scores, primal.ball_tangent(scores).value
+    return point, scores, primal.face(InBalls).tangent(scores).value
 
 
 def _gap(dual: Dual, matrix: Products, v: Array, point: Balls, scores: Balls, risk: arb) -> tuple[arb, arb]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Solvable
+from convexrank.core.capabilities import Existence, Solvable
 from convexrank.core.loop import Solver, State
 from convexrank.core.results import Witness
 from convexrank.core.solving import resolve
@@ -76,7 +76,7 @@ class ThroughPrimal:
 def _reported(problem: Solvable, method: Solver[Any], inner: State) -> State:
     """The dual point, and the gap between the two values."""
     face = problem.face(HasPrimal)
-    ended = face.primal.terminal_status(inner.x) is not None
+    ended = face.primal.face(Existence).terminal_status(inner.x) is not None
     w = face.beyond(inner.x) if ended else inner.x
     x = face.at(w, inner.witness)
     value, above = problem.objective(x), face.primal.objective(w) if ended else inner.value
