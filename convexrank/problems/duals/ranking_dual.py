@@ -197,7 +197,7 @@ class RankingDual(DualPoints):
         first = seed % len(declared)
         drawn = (kind.random(seed) for kind in declared[first:] + declared[:first])
         primal = next(one for one in drawn if one.conjugate is not None)
-        if isinstance(primal.ball, L1Ball) and not primal._attained:
+        if isinstance(primal.penalty.ball, L1Ball) and not primal._attained:
             # values of that model are solves, which fail where an entropy is at its boundary
             primal = primal.changed(l1_ball=None)
         return cls(primal)
