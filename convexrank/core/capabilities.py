@@ -98,6 +98,11 @@ class Solvable(Protocol):
         ...
 
     @property
+    def units(self) -> Array:
+        """Units of the unknowns that equalise their effects on the objective, powers of two."""
+        ...
+
+    @property
     def strong_convexity(self) -> float:
         """A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known."""
         ...
@@ -235,11 +240,6 @@ class Convex(Solvable, Protocol):
 @runtime_checkable
 class Smooth(Solvable, Protocol):
     """The whole objective is differentiable."""
-
-    @property
-    def units(self) -> Array:
-        """Units of the unknowns that equalise their effects on the objective, powers of two."""
-        ...
 
     def value_and_gradient(self, w: Any) -> tuple[float, Array]:
         """Return the objective and its gradient."""

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.capabilities import Convex, Proximal
+from convexrank.core.capabilities import Convex
 from convexrank.regularizers import Penalty
 from convexrank.solvers.row_faces import Compiled, prox_on_device
 
@@ -121,16 +121,7 @@ class OverABall(PenaltyInUnits):
         return error * (strong + (0.0 if self.strong.all() else radius))
 
 
-class _Steps(Convex, Proximal, Protocol):
-    """A problem that methods of plain steps take, with units of its columns; also in JAX where one asks for that."""
-
-    @property
-    def units(self) -> Array:
-        """Units of the unknowns that equalise their effects on scores and penalty, powers of two."""
-        ...
-
-
-def units_of_columns(problem: _Steps) -> Array | None:
+def units_of_columns(problem: Convex) -> Array | None:
     """Return units that are those of most columns, and smaller ones for larger columns; None where they are 1 or so."""
     units = np.minimum(problem.units, np.median(problem.units))
     return None if 1.0 / _LARGER <= units.min() and units.max() <= _LARGER else units
@@ -151,7 +142,7 @@ class ColumnsInUnits:
     #: What a method may ask for, to be taken to these units.
     OFFERED = frozenset({"Convex", "Proximal", "JaxProximal"})
 
-    problem: _Steps
+    problem: Convex
     units: Array
 
     @property
@@ -182,12 +173,13 @@ class ColumnsInUnits:
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return the smooth part, which includes l2, and its gradient."""
-        value, slope = self.problem.smooth_value_and_gradient(self.units * w)
-        return value, self.units * slope
+        point, l2 = self.units * w, self.problem.penalty.l2
+        value, slope = self.problem.risk_and_subgradient(point)
+        return value + 0.5 * l2 * float(point @ point), self.units * (slope + l2 * point)
 
     def nonsmooth_value(self, w: Array) -> float:
         """Return the part of the objective that is not smooth."""
-        return self.problem.nonsmooth_value(self.units * w)
+        return replace(self.problem.penalty, l2=0.0).value(self.units * w)
 
     def prox(self, v: Array, step: float) -> Array:
         """Proximal map of l1: weights of larger columns pay less for their size, in proportion to their units."""

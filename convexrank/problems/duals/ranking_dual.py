@@ -163,12 +163,13 @@ class RankingDual(DualPoints):
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.duality`."""
-        from convexrank.proof.duality.weak import prove_dual
+        from convexrank.proof.duality.weak import Dual, prove_dual
 
         v = self.check_point(x)
         given = Witness.of(x, witness)
         best = min(self._primal_points(v, given), key=self._primal_value)
-        return prove_dual(self, v, self.primal.project_feasible(best))
+        dual = Dual(self.primal, self.risk_conjugate)
+        return prove_dual(type(self).__name__, dual, v, self.primal.project_feasible(best))
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in v."""

@@ -241,7 +241,7 @@ class PageRank(GraphRank):
                 weights = nothing if block.weights is None else block.weights
                 return residuals(block.offsets, block.sources, weights, *ranks, block.first, block.last)
 
-            sums.append(np.sum(each_block(of_block, graph, bounds), axis=0))
+            sums.append(np.sum(each_block(of_block, graph.blocks, bounds), axis=0))
         return np.concatenate(sums)
 
     def certified_top(self, x: Any, k: int = 10) -> Array:

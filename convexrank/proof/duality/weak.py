@@ -9,7 +9,7 @@ is bounded without any penalty, and without a ball in which the minimiser is loo
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from flint import arb_mat
@@ -63,20 +63,6 @@ class LinearProblem(Certified, Protocol):
         ...
 
 
-class Dual(Protocol):
-    """Interface of duals for proofs."""
-
-    @property
-    def primal(self) -> Any:
-        """The problem with linear scores."""
-        ...
-
-    @property
-    def risk_conjugate(self) -> Any:
-        """The conjugate of its risk, in blocks."""
-        ...
-
-
 def prove_by_dual(problem: LinearProblem, w: Array, witness: Witness | None) -> Certificate:
     """Prove a bound on value − optimum of a problem at w by the dual point of w.
 
@@ -106,16 +92,25 @@ def prove_by_dual(problem: LinearProblem, w: Array, witness: Witness | None) -> 
     def evaluate() -> Bounds:
         point, scores, risk = _primal_side(problem, matrix, w)
         value = risk + ExactPenalty(problem.penalty).value(point)
-        return Bounds(value, _gap(dual, matrix, v, point, scores, risk)[0])
+        return Bounds(value, _gap(Dual(problem, dual.risk_conjugate), matrix, v, point, scores, risk)[0])
 
     return refined(name, evaluate)
 
 
-def prove_dual(dual: Dual, v: Array, w: Array) -> Certificate:
+class Dual(NamedTuple):
+    """A dual as a proof reads it: the problem with linear scores, and the conjugate of its risk, in blocks."""
+
+    primal: LinearProblem
+    risk_conjugate: Any
+
+
+def prove_dual(name: str, dual: Dual, v: Array, w: Array) -> Certificate:
     """Prove a bound on value − optimum of a dual at v, by the value of the primal at w.
 
     Parameters
     ----------
+    name : str
+        Name of the dual, for messages.
     dual : Dual
         The dual.
     v : ndarray, shape (m,)
@@ -135,7 +130,7 @@ def prove_dual(dual: Dual, v: Array, w: Array) -> Certificate:
         gap, value = _gap(dual, matrix, v, point, scores, risk)
         return Bounds(value, gap)
 
-    return refined(type(dual).__name__, evaluate)
+    return refined(name, evaluate)
 
 
 def _primal_side(primal: LinearProblem, matrix: Products, w: Array) -> tuple[Balls, Balls, arb]:

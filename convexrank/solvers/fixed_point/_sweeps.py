@@ -90,7 +90,9 @@ class Sweeps:
             vectors = base, self._sent[mine], moved, z
             return loop(*block.arrays, graph.degrees, self.problem.alpha, *vectors, block.first, block.last)
 
-        change, unseen, lost = np.sum(each_block(one, graph, self._bounds, self._pool), axis=0).tolist()
+        change, unseen, lost = np.sum(
+            each_block(one, graph.blocks, self._bounds, self._pool), axis=0
+        ).tolist()
         exchange(self._sent, self._bounds)
         return change, unseen, lost
 
