@@ -1,14 +1,11 @@
-"""Capabilities of problems: protocols, each of which declares all members that its solvers call.
+"""Capabilities of problems: protocols and faces, which declare all members that solvers call.
 
-A solver lists the names of the protocols that it needs, and its signature states them for the type checker. A protocol
-that only one method or one family of methods needs is in the file of that method: ``Blocks`` with ``alternating``,
-``Coordinates`` with ``boosting``, ``Smoothable`` and ``Mergeable`` with ``continuation``, ``FiniteSum`` with
-``stochastic-gradient``,
-``Lipschitz`` with ``accelerated``, ``JaxObjective`` with ``jaxopt-lbfgs``, ``JaxCurved`` with ``jax-newton``,
-``JaxProximal`` with ``jax-accelerated``, ``JaxSaddle`` with ``jax-no-regret-play``,
-``HessianProducts`` with ``newton-cg``,
-``Multimodal`` with ``multi-start``, ``Constrained`` with ``multiplier-search``, ``Flows`` with ``interior-point``,
-``Saddle``, ``AffineFixedPoint``, ``SplitFeasibility`` and ``SingleIndex`` with their families.
+A solver lists the names of the capabilities that it needs. What many methods call are members of the problem: a
+protocol declares them, and the signature of a solver states it for the type checker. What one family of methods calls
+is a :class:`Face`, a small object of its own that the problem makes when it is asked: ``problem.face(FiniteSum)``. The
+faces of problems with rows are in ``convexrank/solvers/row_faces.py``, those of graphs and games in
+``convexrank/solvers/graph_faces.py``. ``JaxObjective``, ``JaxCurved`` and ``JaxProximal`` say which functions of the
+face ``Compiled`` there are.
 """
 
 from __future__ import annotations

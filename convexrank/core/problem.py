@@ -225,7 +225,7 @@ class Problem(Displayed):
         return ""
 
     def _may_lack_minimiser(self, w: Array) -> bool:
-        """Return whether a converged point is reason to ask :meth:`_prove_nonexistence` all the same."""
+        """Return whether a converged point is reason to ask ``_prove_nonexistence`` all the same."""
         return False
 
     def _prove_nonexistence(self) -> tuple[Status, Array, str] | None:

@@ -146,7 +146,7 @@ class LinearScores(Problem):
         return (scores,)
 
     def _join(self, parts: tuple[Array, ...]) -> Array:
-        """Put gradients with respect to the (padded) parts together again: the transpose of :meth:`_split`."""
+        """Put gradients with respect to the (padded) parts together again: the transpose of ``_split``."""
         return parts[0][: self.rows]
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:

@@ -117,7 +117,7 @@ class QueryScores(LinearScores):
 
     @property
     def groups(self) -> QueryGroups:
-        """The queries that count; their rows in the order of :meth:`_split`."""
+        """The queries that count; their rows in the order of ``_split``."""
         return self.__dict__["groups"]
 
     @property
