@@ -15,6 +15,7 @@ from convexrank.core.score_model import Curvature
 from convexrank.features import Thresholds
 from convexrank.problems import REGISTRY
 from convexrank.solvers import WorkingSets
+from convexrank.solvers.row_faces import Columnwise
 from convexrank.solvers.working_sets import _coordinate_descent, working_sets
 from convexrank.solvers.working_sets._coordinate_descent import ColumnModel
 from convexrank.solvers.working_sets._dual_newton import minimum_of_dual
@@ -378,7 +379,7 @@ def test_the_minimum_of_the_dual_belongs_to_that_of_the_objective(name, l1):
     )
     problem = getattr(cr.problems, name)(X, *arguments, l1=1.0, l2=1e-3)
     problem = problem.changed(l1=l1 * problem.l1_max())
-    found = minimum_of_dual(problem, problem.penalty)
+    found = minimum_of_dual(problem.face(Columnwise), problem.penalty)
     assert problem.certificate(found.w).gap <= tolerance("certificate found anew") * max(
         1.0, abs(found.bound)
     )
