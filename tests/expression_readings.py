@@ -97,6 +97,8 @@ def compare_balls(instance, scores, value, others):
         enclosed, slope, slack = balls_reading.tangent_in_balls(instance.program, balls)
         assert float(enclosed.rad()) < tolerance("128 bits") * LARGEST
         assert off(float(enclosed), value) < SUMS, "balls"
+        # what is no number would pass all comparisons
+        assert -SUMS < float(slack) < SUMS * max(1.0, abs(value)), "slack in balls"
         assert not slack < 0, "slack"
         for other in others:
             there, *_ = balls_reading.tangent_in_balls(instance.program, balls_reading.in_balls(other))

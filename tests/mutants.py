@@ -135,6 +135,18 @@ EQUIVALENT = {
         ): "both ways bound the rounding of logarithms of about this size"
         for now in ("63.0", "65.0")
     },
+    "modelling/curvature/diagonal": {
+        (
+            "for k in range(len(program.nodes) - 1, -1, -1):",
+            f"for k in range(len(program.nodes) - 1, {now}, -1):",
+        ): why
+        for now, why in {
+            "~1": "the place -1 is that of the root, which is looked at first",
+            "- 2": "the same",
+            "- 0": "what comes first are the scores, which are functions of nothing",
+            "not 1": "the same",
+        }.items()
+    },
     "modelling/inequalities": {
         (
             "up, down = node.function.recession(np.array([1.0, -1.0])).tolist()",
@@ -152,6 +164,17 @@ EQUIVALENT = {
                 "self._mean_of_highest(node.over, node.caps, x[{}])",
                 "self._of(node.function, x[{}])",
             )
+        },
+        (
+            "following = np.flatnonzero(~last) + 1 if node.upper is not node.lower else following",
+            "following = np.flatnonzero(~last) + 1 if node.upper != node.lower else following",
+        ): "a node is equal to itself alone",
+        **{
+            (
+                "return all(np.min(c) > 0.0 and _is_definite(part) for c, part in node.terms)",
+                f"return all(np.min(c) {now} and _is_definite(part) for c, part in node.terms)",
+            ): "a part that bends has no negative factor, and one of 0 may be asked for as one above 0"
+            for now in (">= 0.0", "> -1.0", "!= 0.0")
         },
     },
     "modelling/certificates/reference": {
@@ -176,6 +199,10 @@ EQUIVALENT = {
             "return as_objects(a * 0 if a.is_zero() else a * (a / b).log() for a, b in pairs)",
             "return as_objects(a * -1 if a.is_zero() else a * (a / b).log() for a, b in pairs)",
         ): "any multiple of zero is zero",
+        **{
+            ("if before >= mass:", f"if before {now} mass:"): "parts beyond the mass count for nothing"
+            for now in ("==", ">", "is")
+        },
     },
     "consensus/extreme_scores": {
         (

@@ -91,11 +91,21 @@ def test_the_diagonal_beside_products_of_a_chain_of_levels_is_the_sum_of_its_sha
 
 
 @pytest.mark.parametrize(
-    ("loss", "limit", "columns"), [("logistic", "_PAIRS", None), ("logistic", "_PRODUCTS", 7)]
-)
-def test_second_derivatives_of_pairs_are_affordable_up_to_so_many(loss, limit, columns, monkeypatch):
-    program = cr.problems.ConvexRisk(np.eye(6), [0, 0, 1, 1, 1, 2], loss, l2=0.1).program
-    size = program.curved_pairs * (columns or 1)
+    ("name", "limit", "columns"),
+    [
+        ("ConvexRisk", "_PAIRS", 1), ("ConvexRisk", "_PRODUCTS", 7),
+        ("RankDiscount", "_BLOCKED", 1), ("RankDiscount", "_COLUMNS", 7),
+    ],
+)  # fmt: skip
+def test_second_derivatives_of_pairs_are_affordable_up_to_so_many(name, limit, columns, monkeypatch):
+    """Where the sums over pairs are within other functions they are taken for each column."""
+    made = getattr(cr.problems, name)
+    alone = made is cr.problems.ConvexRisk
+    options = {"cost": "logistic"} if alone else {"loss": "squared_hinge", "price": cr.prices.Power(2.0)}
+    program = made(np.eye(6), [0, 0, 1, 1, 1, 0], l2=0.1, **options).program
+    assert has_pair_hessian(program) == alone
+    pairs = program.curved_pairs
+    size = {"_PRODUCTS": pairs * columns, "_COLUMNS": columns}.get(limit, pairs)
     for most in (size, size - 1):
         monkeypatch.setattr(in_weights, limit, most)
-        assert in_weights.is_affordable(program, columns or 1) == (most == size)
+        assert in_weights.is_affordable(program, columns) == (most == size)

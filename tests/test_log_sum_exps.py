@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from convexrank.modelling.log_sum_exps import sums
 from convexrank.modelling.log_sum_exps.sums import LogSumExps, reference_log_sum_exp
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
 from tests.tolerances import tolerance
@@ -77,8 +78,43 @@ def test_what_lies_below_touches_at_the_scores(terms):
     assert near(below.offset, value - slope @ SCORES)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "proves"),
+    [
+        (lambda shares: shares[::-1], True),
+        (lambda shares: 0.9 * shares, False),
+        (lambda shares: 1.1 * shares, False),
+        (lambda shares: shares + np.eye(len(shares))[0] - np.eye(len(shares))[-1], False),
+    ],
+)
+def test_only_shares_of_at_least_0_that_sum_to_1_prove_a_bound(wrong, proves, monkeypatch):
+    """Wrong ones make it lower; the last sum to 1, and some are below 0."""
+    risk, value = LogSumExps(APART, ROWS), defined(APART)[0]
+    monkeypatch.setattr(
+        sums, "reference_log_sum_exp", lambda exponents: (value, wrong(reference_log_sum_exp(exponents)[1]))
+    )
+    below = risk.below(SCORES)
+    assert np.isfinite(below.offset) == proves
+    if proves:
+        for scores in (SCORES, RNG.normal(size=ROWS)):
+            assert (
+                below.offset + below.slopes @ scores < LogSumExps(APART, ROWS).value_and_gradient(scores)[0]
+            )
+
+
 def test_one_read_is_for_two_terms_without_a_common_row():
     assert [LogSumExps(terms, ROWS).one_pass is not None for terms in CASES.values()] == [True, False, False]
+
+
+@pytest.mark.parametrize(("wanted", "drawn"), [(4, [2, 2]), (6, [3, 3]), (100, [3, 4])])
+def test_a_sample_for_the_curvature_has_as_many_rows_as_are_wanted(wanted, drawn, monkeypatch):
+    asked = []
+    right = sums.drawn_by_weight
+    monkeypatch.setattr(
+        sums, "drawn_by_weight", lambda weights, count: asked.append(count) or right(weights, count)
+    )
+    LogSumExps(APART, ROWS).sampled_curvature(X, SCORES, wanted, 0.0)
+    assert asked == drawn
 
 
 def test_large_logarithms_of_weights_and_large_factors_have_rounding_of_their_own():

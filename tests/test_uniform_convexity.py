@@ -9,7 +9,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.links.uniform_convexity import power_marginal
-from tests.tolerances import TOLERANCES
+from tests.tolerances import TOLERANCES, tolerance
 
 LearnedDivergence = cr.problems.LearnedDivergence
 SUMMATION, SOLVERS = TOLERANCES["summation"], TOLERANCES["two solvers"]
@@ -85,6 +85,15 @@ def test_predictions_are_hoelder_continuous(power):
         distance = (np.abs(move) ** dual).sum() ** (1 / dual)
         bound = (distance * 2 ** (power - 2) / 0.8) ** (1 / (power - 1))
         assert (change**power).sum() ** (1 / power) <= bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("power", [2.5, 3.0, 5.0])
+def test_the_exponent_is_attained_by_two_rows_whose_predictions_pass_through_0(power):
+    problem = LearnedDivergence(np.eye(2), [-1.0, 1.0], 0.8, l2=0.1, power=power)
+    sizes = np.array([1e-6, 1e-4, 1e-2])
+    found = [np.abs(problem.expected(np.array([size, -size]))).max() for size in sizes]
+    slopes = np.diff(np.log(found)) / np.diff(np.log(sizes))
+    assert slopes == pytest.approx(np.full(2, 1.0 / (power - 1.0)), abs=tolerance("summation"))
 
 
 def test_what_is_not_known_beyond_two_is_refused():
