@@ -145,15 +145,15 @@ class Modelled(Face):
 
     Parameters
     ----------
-    other : callable
-        Returns the model in another form, tried if conic solvers fail on the first; None if there is none.
+    other : callable, optional
+        Returns the model in another form, tried if conic solvers fail on the first.
     is_nonlinear : bool
         Whether the model is convex by a theorem only, and goes to a nonlinear solver.
     always_feasible : bool
         Whether some point satisfies all constraints whatever the data.
     """
 
-    other: Callable[[], CvxpyModel | None] = lambda: None
+    other: Callable[[], CvxpyModel] | None = None
     is_nonlinear: bool = False
     always_feasible: bool = False
 

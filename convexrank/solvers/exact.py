@@ -154,9 +154,9 @@ class ExactSolver:
         for attempt in attempts:
             if monitor.seconds >= options.time_limit or problem.rows > attempt.rows:
                 continue
-            model = known.other() if attempt.other_form else problem.to_cvxpy()
-            if model is None:
+            if attempt.other_form and known.other is None:
                 continue
+            model = known.other() if attempt.other_form and known.other else problem.to_cvxpy()
             check_interruption()
             left = options.time_limit - monitor.seconds
             state, word = self._attempt(problem, model, attempt, attempt.settings(options.tol, left))

@@ -105,7 +105,8 @@ class UnderConstraints(Problem):
 
     def _modelled(self) -> Modelled:
         known = self.problem.face(Modelled)
-        return Modelled(lambda: self._added(known.other()), known.is_nonlinear)
+        other = None if known.other is None else lambda: self._added(known.other())
+        return Modelled(other, known.is_nonlinear)
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective, which has no part for the constraints."""
