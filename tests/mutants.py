@@ -135,6 +135,21 @@ EQUIVALENT = {
         ): "both ways bound the rounding of logarithms of about this size"
         for now in ("63.0", "65.0")
     },
+    "modelling/curvature/products": {
+        (line.format("0"), line.format(" -1")): "of one argument the first is the last"
+        for line in (
+            "return node.over.sums(node.shares * dx[{}])",
+            "return memory * dx[{}]",
+            "return cumulative.moved(node, memory, np.broadcast_to(dx[{}], node.level.shape))",
+            "return node.over.sums(memory[0] * dx[{}])",
+            "return node.over.sums(memory * dx[{}])",
+            "dx0 = np.broadcast_to(dx[{}], node.level.shape)",
+            "return (curved(node, memory, u, dx[{}]),)",
+            "d, c, g = bend_of(node, x[{}], memory, u)",
+            "found = d * dx[{}]",
+            "found = found - g * axis.spread(c * axis.sums(g * dx[{}]))",
+        )
+    },
     "modelling/curvature/diagonal": {
         (
             "for k in range(len(program.nodes) - 1, -1, -1):",

@@ -10,12 +10,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.capabilities import Convex
+from convexrank.backend.gram import entries
+from convexrank.core.capabilities import Convex, Exact, F, Modelled
+from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.regularizers import Penalty
 from convexrank.solvers.row_faces import Compiled, prox_on_device
 
@@ -60,6 +63,12 @@ class PenaltyInUnits(Penalty):
     def holds(self, v: Array, error: float) -> bool:
         """Return whether the conjugate is 0 at all slopes within the error of v."""
         return not any(self._shrunk(v + side, self.l1).any() for side in (error, -error))
+
+    def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
+        """Return the term for the objective and the constraints at v."""
+        import cvxpy as cp
+
+        return self._given.cvxpy(cp.multiply(self.units, w))
 
     def conjugate(self, v: Array, radius: float = math.inf) -> tuple[float, Array]:
         """Return the conjugate and where it is attained; without l2 over a ball of v."""
@@ -121,6 +130,19 @@ class OverABall(PenaltyInUnits):
         return error * (strong + (0.0 if self.strong.all() else radius))
 
 
+class _Steps(Convex, Exact, Protocol):
+    """A problem that methods of plain steps take."""
+
+    @property
+    def X(self) -> Any:
+        """The features, shape (n, d)."""
+        ...
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression of the scores, and constraints that go with it."""
+        ...
+
+
 def units_of_columns(problem: Convex) -> Array | None:
     """Return units that are those of most columns, and smaller ones for larger columns; None where they are 1 or so."""
     units = np.minimum(problem.units, np.median(problem.units))
@@ -140,9 +162,9 @@ class ColumnsInUnits:
     """
 
     #: What a method may ask for, to be taken to these units.
-    OFFERED = frozenset({"Convex", "Proximal", "JaxProximal"})
+    OFFERED = frozenset({"Convex", "Proximal", "JaxProximal", "Exact"})
 
-    problem: Convex
+    problem: _Steps
     units: Array
 
     @property
@@ -194,9 +216,27 @@ class ColumnsInUnits:
         """Number of weights d."""
         return self.problem.dimension
 
-    def face(self, kind: type[Compiled]) -> Compiled:
-        """Return the smooth part and the penalty in JAX as functions of v."""
-        given = self.problem.face(kind)
+    @property
+    def rows(self) -> int:
+        """Number of examples n."""
+        return self.problem.rows
+
+    def face(self, kind: type[F]) -> F:
+        """Return what one family of methods asks of this problem."""
+        return getattr(self, kind.maker)()
+
+    def _modelled(self) -> Modelled:
+        return Modelled(is_nonlinear=self.problem.face(Modelled).is_nonlinear)
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the exact model, with scores as a variable of their own."""
+        X: Any = entries(self.problem.X)
+        scaled = X * self.units if isinstance(X, np.ndarray) else X @ sparse.diags_array(self.units)
+        nonlinear = self._modelled().is_nonlinear
+        return model_of_scores(scaled, self.problem.risk_model, self.penalty, apart=True, nonlinear=nonlinear)
+
+    def _compiled(self) -> Compiled:
+        given = self.problem.face(Compiled)
 
         def in_units(made: Callable[[], Any]) -> Any:
             from jax.tree_util import Partial
