@@ -166,6 +166,41 @@ def test_kinks_with_l2_beside_some_large_columns(name, scale):
     assert abs(found.value - expected) <= found.gap + tolerance("conic")
 
 
+def noisy(n, d, large, scale):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    y = X[:, :3].sum(axis=1) + rng.normal(size=n) > 0.0
+    return X, y, np.where(np.isin(np.arange(d), large), 1.0 / scale, 1.0)
+
+
+def maxima_by_cvxpy(name, X, y, units, l1, l2):
+    """The model in columns of one size, with the penalty that the weights of the large ones have."""
+    v, top = cp.Variable(X.shape[1]), cp.Variable()
+    if name == "TopPush":
+        risk = cp.log_sum_exp(-X[y] @ v) - np.log(y.sum()) + top
+    else:
+        risk = cp.sum(cp.logistic(top - X[y] @ v)) / y.sum()
+    penalty = l1 * units @ cp.abs(v) + 0.5 * l2 * cp.sum_squares(cp.multiply(units, v))
+    model = cp.Problem(cp.Minimize(risk + penalty), [X[~y] @ v <= top])
+    return float(model.solve("CLARABEL"))
+
+
+@pytest.mark.parametrize("large", [[0], [0, 10, 20]], ids=["one column", "three columns"])
+@pytest.mark.parametrize("shape", [(60, 30), (20, 40)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "l1", "l2"),
+    [("TopPush", 1e-2, 1e-2), ("TopPush", 0.0, 1e-2), ("RmaxPush", 1e-2, 0.0), ("RmaxPush", 1e-2, 1e-2)],
+)
+def test_smooth_risks_of_a_maximum_beside_columns_of_1e8(name, shape, l1, l2, large):
+    """Kinks and curved parts of them are learned from tangents slowly; the exact model tells where the minimum is."""
+    X, y, units = noisy(*shape, large, 1e8)
+    options = {"loss": "logistic"} if name == "RmaxPush" else {}
+    found = getattr(cr.problems, name)(X / units, y, l1=l1, l2=l2, **options).solve(max_iter=100)
+    assert found.converged
+    expected = maxima_by_cvxpy(name, X, y, units, l1, l2)
+    assert found.value == pytest.approx(expected, rel=tolerance("conic"))
+
+
 def test_a_penalty_over_a_ball_is_bounded_by_l2_where_it_counts_and_by_the_ball_elsewhere():
     rng = np.random.default_rng(1)
     units, strong = np.array([1e-3, 1.0, 0.25, 1e-6]), np.array([False, True, True, False])

@@ -263,6 +263,24 @@ def test_the_bundle_method_goes_on_where_l2_is_rounding():
     assert "handed over to bundle" in solution.message
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e6, 1e9])
+@pytest.mark.parametrize("seed", range(2))
+def test_many_steps_lead_to_the_exact_model(seed, scale):
+    """Separable rows: at 1e9 values stayed near .4, where the optimum is 1e-20; at 1 they came near in 1400 steps."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(60, 100)), np.arange(60) % 3
+    if scale == 1.0:
+        y = np.arange(60) % 2
+    problem = cr.problems.RankSVM(scale * X, y, l2=1e-4)
+    solution = problem.solve(max_iter=150)
+    assert solution.converged
+    # weights of X in units cost l2/scale² for a margin of 1 in each pair
+    v = cp.Variable(100)
+    pairs = [X[i] - X[k] for i in range(60) for k in range(60) if y[i] > y[k]]
+    least = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(v)), [np.array(pairs) @ v >= 1.0]).solve("CLARABEL")
+    assert -solution.gap <= solution.value <= 1e-4 / scale**2 * least + solution.gap
+
+
 def test_a_bound_that_was_proved_stays_where_the_method_that_goes_on_has_none(monkeypatch):
     """The planted bug: the method that goes on begins without the bound."""
     rng = np.random.default_rng(1)

@@ -12,9 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.capabilities import Convex, Proximal
+from convexrank.backend.gram import entries
+from convexrank.core.capabilities import Convex, Exact, Proximal
+from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.regularizers import Penalty
 
 Array = np.ndarray
@@ -58,6 +61,12 @@ class PenaltyInUnits(Penalty):
     def holds(self, v: Array, error: float) -> bool:
         """Return whether the conjugate is 0 at all slopes within the error of v."""
         return not any(self._shrunk(v + side, self.l1).any() for side in (error, -error))
+
+    def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
+        """Return the term for the objective and the constraints at v."""
+        import cvxpy as cp
+
+        return self._given.cvxpy(cp.multiply(self.units, w))
 
     def conjugate(self, v: Array, radius: float = math.inf) -> tuple[float, Array]:
         """Return the conjugate and where it is attained; without l2 over a ball of v."""
@@ -119,8 +128,17 @@ class OverABall(PenaltyInUnits):
         return error * (strong + (0.0 if self.strong.all() else radius))
 
 
-class _Steps(Convex, Proximal, Protocol):
+class _Steps(Convex, Proximal, Exact, Protocol):
     """A problem that methods of plain steps take, with units of its columns; also in JAX where one asks for that."""
+
+    @property
+    def X(self) -> Any:
+        """The features, shape (n, d)."""
+        ...
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression of the scores, and constraints that go with it."""
+        ...
 
     @property
     def dtype(self) -> str:
@@ -156,7 +174,7 @@ class ColumnsInUnits:
     """
 
     #: What a method may ask for, to be taken to these units.
-    OFFERED = frozenset({"Convex", "Proximal", "JaxProximal"})
+    OFFERED = frozenset({"Convex", "Proximal", "JaxProximal", "Exact"})
 
     problem: _Steps
     units: Array
@@ -213,6 +231,28 @@ class ColumnsInUnits:
     def dimension(self) -> int:
         """Number of weights d."""
         return self.problem.dimension
+
+    @property
+    def rows(self) -> int:
+        """Number of examples n."""
+        return self.problem.rows
+
+    @property
+    def model_is_nonlinear(self) -> bool:
+        """Whether the exact model goes to a nonlinear solver."""
+        return self.problem.model_is_nonlinear
+
+    def to_cvxpy(self) -> CvxpyModel:
+        """Return the exact model, with scores as a variable of their own."""
+        X: Any = entries(self.problem.X)
+        scaled = X * self.units if isinstance(X, np.ndarray) else X @ sparse.diags_array(self.units)
+        return model_of_scores(
+            scaled, self.problem.risk_model, self.penalty, apart=True, nonlinear=self.model_is_nonlinear
+        )
+
+    def other_model(self) -> CvxpyModel:
+        """Return the same model."""
+        return self.to_cvxpy()
 
     def jax_smooth(self) -> Callable[[Any], Any]:
         """Return the smooth part as a JAX function of v."""

@@ -12,6 +12,7 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Witness
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
+from convexrank.solvers._conic_point import conic_point
 from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.descent._smoothed_path import (
     Mergeable,
@@ -45,9 +46,11 @@ _NO_GAIN, _TRIED = 0.5, 2
 # Where few rows are near a kink and l2 is tiny beside the features, most of a Newton step is rounding: shares of the
 # diagonal that are added until a step descends.
 _RIDGES = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
+# After so many steps the bundle method goes on from the minimiser of the exact model, where that is small.
+_MANY = 100
 # So many steps of the bundle method, which grow longer and longer, at the end.
 _BUNDLES = 200
-_HANDED_OVER = "continuation made no progress and handed over to bundle after {} steps"
+_HANDED_OVER = "continuation handed over to bundle after {} steps"
 # How much wider the first smoothing of a round is than the last one was.
 _WIDER = 1.5
 
@@ -69,8 +72,8 @@ class Continuation:
     Of very many rows few are near a kink, and the others may be merged into means without a change of the risk near a
     point. Then a step is a solve with merged rows, and a look at its point with all rows, which the gap is about.
 
-    Where l2 is rounding beside the features this method may end early; :class:`Bundle` then goes on from its best
-    point, and the message says so.
+    Where l2 is rounding beside the features this method may end early, or take many steps; :class:`Bundle` then goes on
+    from its best point, and the message says so.
 
     Parameters
     ----------
@@ -79,7 +82,8 @@ class Continuation:
     dense : int
         Largest number of unknowns for which the Hessian is a matrix.
     hand_over : bool
-        Whether the bundle method goes on, for 200 steps at most, where this one makes no progress.
+        Whether the bundle method goes on, for 200 steps at most, where this one makes no progress, or takes many steps
+        and the exact model is small.
 
     References
     ----------
@@ -160,6 +164,10 @@ class Continuation:
         """Take a Newton step for this width, or go on to the next one; a step of the bundle method after the last."""
         if isinstance(state.memory, HandedOver):
             return state.memory.step(problem, state)
+        if state.iteration == _MANY and self.hand_over:
+            found = _at_minimiser_of_model(problem, state)
+            if found is not None:
+                return found
         after = self._on_path(problem, state)
         if not (after.stalled and self.hand_over and after.residual > state.tol * scale_of(after.value)):
             return after
@@ -203,7 +211,22 @@ class Continuation:
 def _bundle() -> Any:
     from convexrank.solvers.descent.bundle import Bundle  # few solves need it
 
-    return Bundle()
+    return Bundle(patience=1)
+
+
+def _at_minimiser_of_model(problem: Smoothable, state: State) -> State | None:
+    """Return the state of the bundle method at the minimiser of the exact model, of which a certificate is asked.
+
+    None where there is no such model, or this point is no better.
+    """
+    point = conic_point(problem)
+    method = problem.adapt_solver(_bundle())
+    begun = None if point is None else method.init(problem, point)
+    if begun is None or not begun.value <= state.value:
+        return None
+    lower, note = state.value - state.residual, _HANDED_OVER.format(state.iteration)
+    memory = HandedOver(method, begun, note, _BUNDLES, lower, state.witness)
+    return replace(begun, residual=state.tol * scale_of(begun.value), memory=memory, note=note)
 
 
 @dataclass(frozen=True)
