@@ -198,7 +198,7 @@ def rank(number: int, count: int, port: int, rows: int, columns: int, repeats: i
     solution = problem.solve("lbfgs")
     found |= {"solve": time.perf_counter() - start, "busy": time.process_time() - used}
     found |= {"steps": solution.iterations, "gap": solution.gap}
-    stream = problem.stream
+    stream = problem._stream
     found["numbers"] = 5.0 + stream.count(False) * (5 + columns) if stream is not None else 0.0
     for name, size in (("few", _FEW), ("many", _MANY)):
         vector = np.zeros(size)

@@ -20,6 +20,7 @@ import numpy as np
 from convexrank.backend.interruption import import_module
 from convexrank.data import check_vector
 from convexrank.problems._formulation import Formulation
+from convexrank.solvers.row_faces import HessianProducts
 
 __all__ = ["Objective", "catboost", "lightgbm", "torch", "xgboost"]
 
@@ -87,7 +88,9 @@ class Objective:
         n, made = len(scores), self._problem(len(scores), y, sample_weight, group)
         _, gradient = made.risk_and_score_gradient(scores)
         has_curvature = "TwiceDifferentiable" in made.capabilities
-        curvature = made.score_products(scores).diagonal if has_curvature else np.abs(gradient)
+        curvature = (
+            made.face(HessianProducts).products(scores).diagonal if has_curvature else np.abs(gradient)
+        )
         return n * gradient, np.maximum(n * curvature, _LEAST)
 
     def risk(self, scores: Any, y: Any, sample_weight: Any = None, group: Any = None) -> tuple[float, Array]:

@@ -28,7 +28,7 @@ def tangents(problem, points):
     """Tangents of the risk at the points, plus the penalty, on the grid: one row each."""
     rows = []
     for w in points:
-        risk, slope = problem.reference_risk(np.array([w]))
+        risk, slope = problem.risk_and_subgradient(np.array([w]))
         rows.append(risk + slope[0] * (grid - w) + 0.5 * problem.l2 * grid**2)
     return np.array(rows)
 

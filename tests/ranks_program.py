@@ -257,8 +257,8 @@ def mesh_ends(rank: int, count: int) -> dict[str, Any]:
     import convexrank as cr
 
     class Forgetful(cr.problems.PageRank):
-        def certificate_part(self, x: Any, part: int, parts: int) -> Any:
-            found = super().certificate_part(x, part, parts)
+        def _certificate_part(self, x: Any, part: int, parts: int) -> Any:
+            found = super()._certificate_part(x, part, parts)
             return 0.0 * found if part == parts - 1 else found
 
     last, solver = rank == count - 1, cr.solvers.JaxPower(1, mesh_of(), timeout=20.0)

@@ -1,7 +1,7 @@
-"""One small problem per protocol, written from the protocol's definition alone, each with its answer in closed form.
+"""One small problem per capability, written from its definition alone, each with its answer in closed form.
 
-A class has the members of one protocol, those that :class:`convexrank.Problem` asks for, and nothing else, so that a
-solver that calls more than its protocol declares fails on it.
+A class has the members of one protocol, or makes one face, and those that :class:`convexrank.Problem` asks for, and
+nothing else, so that a solver that calls more than is declared fails on it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.score_model import ScoreModel, ScoreProducts, without_products
 from convexrank.graphs.lpq_map import NormMap
 from convexrank.regularizers import Penalty
+from convexrank.solvers import graph_faces
+from convexrank.solvers import row_faces as faces
 from convexrank.solvers.working_sets._columns import Columns
 
 A = np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
@@ -84,34 +86,31 @@ class HessianProducts(Ridge):
     """The risk ½‖θ − b‖² of the scores θ = Aw, whose Hessian is the identity."""
 
     default_solver = "newton-cg"
-    X, l2 = A, L2
-    units = np.ones(A.shape[1])
-    row_lengths = np.linalg.norm(A, axis=1)
-    pairwise_curvature = False
 
-    def value_and_gradient(self, w):
-        return ridge(w)
+    def _hessian_products(self):
+        def risk(scores):
+            return 0.5 * float((scores - B) @ (scores - B)), scores - B
 
-    def gap_estimate(self, w, value, gradient):
-        return gap(gradient)
+        def gentler(most):
+            raise AssertionError("squares have no factors")
 
-    def scores(self, w):
-        return A @ w
-
-    def risk_and_score_gradient(self, scores):
-        return 0.5 * float((scores - B) @ (scores - B)), scores - B
-
-    def score_products(self, scores):
-        value, gradient = self.risk_and_score_gradient(scores)
-        return ScoreProducts(value, gradient, np.ones(len(scores)), np.copy)
-
-    def gentler(self, most):
-        raise AssertionError("squares have no factors")
+        return faces.HessianProducts(
+            A,
+            L2,
+            np.ones(A.shape[1]),
+            np.linalg.norm(A, axis=1),
+            False,
+            lambda w: A @ w,
+            risk,
+            lambda scores: ScoreProducts(*risk(scores), np.ones(len(scores)), np.copy),
+            gentler,
+            lambda w, value, gradient: gap(gradient),
+        )
 
 
 class JaxObjective(Ridge):
-    default_solver = "jaxopt-lbfgs"
-    dtype = "float64"
+    default_solver = "lbfgs"
+    capabilities = frozenset({"Smooth", "JaxObjective"})
 
     def value_and_gradient(self, w):
         return ridge(w)
@@ -119,26 +118,23 @@ class JaxObjective(Ridge):
     def gap_estimate(self, w, value, gradient):
         return gap(gradient)
 
-    def jax_objective(self):
+    def _compiled(self):
+        return faces.Compiled(
+            self._objective, self._objective, lambda: faces.prox_on_device(Penalty()), "float64"
+        )
+
+    def _objective(self):
         import jax.numpy as jnp
 
         return lambda w: 0.5 * jnp.sum((A @ w - B) ** 2) + 0.5 * L2 * jnp.sum(w**2)
 
 
-class JaxCurved(Ridge):
+class JaxCurved(JaxObjective):
     """The same as a pytree, whose leaves are the data."""
 
-    default_solver = "jax-newton"
-    dtype = "float64"
-    units = np.ones(A.shape[1])
+    capabilities = frozenset({"Smooth", "JaxObjective", "JaxCurved"})
 
-    def value_and_gradient(self, w):
-        return ridge(w)
-
-    def gap_estimate(self, w, value, gradient):
-        return gap(gradient)
-
-    def jax_objective(self):
+    def _objective(self):
         from jax.tree_util import Partial
 
         return Partial(jax_ridge, A, B)
@@ -151,9 +147,8 @@ def jax_ridge(a, b, w):
 class Blocks(Ridge):
     """The least over z of ‖Aw − z‖² + ‖z − b‖² is ½‖Aw − b‖²; one block is z, the other w."""
 
-    default_solver = "alternating"
-    block_count = 2
-    joint_dimension = 5
+    default_solver = "lbfgs"
+    capabilities = frozenset({"Smooth", "Blocks"})
 
     def value_and_gradient(self, w):
         return ridge(w)
@@ -161,7 +156,10 @@ class Blocks(Ridge):
     def gap_estimate(self, w, value, gradient):
         return gap(gradient)
 
-    def minimize_block(self, block, x):
+    def _blocks(self):
+        return faces.Blocks(2, 5, self._minimized)
+
+    def _minimized(self, block, x):
         w, z = x[:2], x[2:]
         if block == 0:
             return np.r_[w, 0.5 * (A @ w + B)]
@@ -205,9 +203,12 @@ class Smoothable(Convex):
     """The same; Huber's function of a width is ½t²/width near 0 and |t| − width/2 beyond it."""
 
     default_solver = "continuation"
-    first_width = 1.0
+    capabilities = frozenset({"Convex", "Smoothable"})
 
-    def smoothed(self, w, width):
+    def _smoothable(self):
+        return faces.Smoothable(lambda: 1.0, self._smoothed)
+
+    def _smoothed(self, w, width):
         def huber(rest):
             part = np.clip(rest / width, -1.0, 1.0)
             return float(part @ rest - 0.5 * width * part @ part), part
@@ -263,18 +264,17 @@ class Proximal(Small):
 class JaxProximal(Proximal):
     """The same in JAX: two pytrees, whose leaves are the data."""
 
-    default_solver = "jax-accelerated"
-    dtype = "float64"
+    capabilities = frozenset({"Proximal", "JaxProximal"})
 
-    def jax_smooth(self):
+    def _compiled(self):
+        return faces.Compiled(
+            self._smooth, self._smooth, lambda: faces.prox_on_device(self.penalty), "float64"
+        )
+
+    def _smooth(self):
         from jax.tree_util import Partial
 
         return Partial(jax_square, np.array([3.0, 0.5]))
-
-    def jax_prox(self):
-        from convexrank.regularizers.on_device import proximal_map
-
-        return proximal_map(self.penalty)
 
 
 def jax_square(target, w):
@@ -288,20 +288,29 @@ class Columnwise(Small):
     X = np.diag([2.0, 1.0])
     right = np.array([3.0, 0.5])
     penalty = Penalty(l1=1.0)
-    risk_infimum = 0.0
-    row_lengths = np.array([2.0, 1.0])
-    columns = Columns(X)
     # slopes of ½(2w − 3)² and ½(w − ½)² are ∓1 at the answer, or within
     answer = np.array([(2.0 * 3.0 - 1.0) / 4.0, 0.0])
 
     def objective(self, w):
-        return self.score_model(self.X @ w).value + self.penalty.value(w)
+        return self._score_model(self.X @ w).value + self.penalty.value(w)
 
-    def score_model(self, scores):
+    def _columnwise(self):
+        return faces.Columnwise(
+            self.X,
+            np.array([2.0, 1.0]),
+            self._score_model,
+            self.penalty,
+            Columns(self.X),
+            0.0,
+            self._gap,
+            lambda w: None,
+        )
+
+    def _score_model(self, scores):
         rest = scores - self.right
         return ScoreModel(0.5 * float(rest @ rest), rest, without_products(np.ones(2)))
 
-    def gap_estimate(self, w, value, gradient):
+    def _gap(self, w, value, gradient):
         # no minimiser is longer than the value at 0 allows
         return self.penalty.gap(w, -gradient, 0.5 * float(self.right @ self.right))
 
@@ -309,9 +318,8 @@ class Columnwise(Small):
 class FiniteSum(Ridge):
     """One term per row."""
 
-    default_solver = "stochastic-gradient"
-    l2 = L2
-    term_constants = (A**2).sum(axis=1)
+    default_solver = "accelerated"
+    capabilities = frozenset({"Proximal", "FiniteSum"})
 
     def smooth_value_and_gradient(self, w):
         return ridge(w)
@@ -325,11 +333,13 @@ class FiniteSum(Ridge):
     def gap_estimate(self, w, value, gradient):
         return gap(gradient)
 
-    def term_gradient(self, term, w):
-        return A[term] * (A[term] @ w - B[term])
-
-    def term_gradients(self, w):
-        return A * (A @ w - B)[:, None]
+    def _finite_sum(self):
+        return faces.FiniteSum(
+            L2,
+            lambda: (A**2).sum(axis=1),
+            lambda term, w: A[term] * (A[term] @ w - B[term]),
+            lambda w: A * (A @ w - B)[:, None],
+        )
 
 
 @dataclass(frozen=True)
@@ -384,11 +394,8 @@ class QuadraticOracle:
 class Coordinates(Ridge):
     default_solver = "boosting"
 
-    def coordinates(self):
-        return QuadraticOracle()
-
-    def gap_estimate(self, w, value, gradient):
-        return gap(gradient)
+    def _coordinates(self):
+        return faces.Coordinates(QuadraticOracle, lambda w, value, gradient: gap(gradient))
 
 
 class Field(Small):
@@ -410,12 +417,16 @@ class Field(Small):
 class LipschitzField(Field):
     default_solver = "accelerated"
     capabilities = frozenset({"Field", "Lipschitz"})
-    lipschitz = float(np.linalg.norm(Field.matrix, 2)) * 1.5
+
+    def _lipschitz(self):
+        return faces.Lipschitz(float(np.linalg.norm(Field.matrix, 2)) * 1.5)
 
 
 class LipschitzProximal(Proximal):
     capabilities = frozenset({"Proximal", "Lipschitz"})
-    lipschitz = 1.0
+
+    def _lipschitz(self):
+        return faces.Lipschitz(1.0)
 
 
 class SingleIndex(Small):
@@ -428,16 +439,17 @@ class SingleIndex(Small):
     targets = features @ answer
 
     def _distance(self, x):
-        return float((np.argsort(self.scores(x)) != np.argsort(self.targets)).sum())
+        return float((np.argsort(self.features @ x) != np.argsort(self.targets)).sum())
 
-    def scores(self, w):
-        return self.features @ w
-
-    def update_direction(self, fitted, w):
-        return self.features.T @ (fitted - self.targets)
+    def _single_index(self):
+        return faces.SingleIndex(
+            self.targets,
+            lambda w: self.features @ w,
+            lambda fitted, w: self.features.T @ (fitted - self.targets),
+        )
 
     def field(self, x):
-        return self.features.T @ (self.scores(x) - self.targets)
+        return self.features.T @ (self.features @ x - self.targets)
 
     def prox(self, v, step):
         return v
@@ -466,14 +478,15 @@ class AffineFixedPoint(Small):
     default_solver = "gauss-seidel"
     capabilities = frozenset({"FixedPoint", "AffineFixedPoint"})
     dimension = 4
-    graph = cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0], n=4)
-    alpha = modulus = 0.5
-    dangling = "teleport"
-    operators = (graph.transition(0.5),)
+    modulus = 0.5
     teleport = np.full(4, 0.25)
     # node 3 has no links: it goes anywhere
     walk = np.array([[0, 0, 1, 0.25], [0.5, 0, 0, 0.25], [0.5, 1, 0, 0.25], [0, 0, 0, 0.25]])
     answer = np.linalg.solve(np.eye(4) - 0.5 * walk, 0.5 * teleport)
+
+    def _affine_fixed_point(self):
+        graph = cr.Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0], n=4)
+        return graph_faces.AffineFixedPoint(graph, 0.5, (graph.transition(0.5),), self.teleport)
 
     def start(self):
         return self.teleport.copy()
@@ -503,9 +516,12 @@ class NormSweeps(Small):
     capabilities = frozenset({"FixedPoint", "NormSweeps"})
     dimension = 3
     modulus = 0.5
-    graph = cr.Graph.from_edges([0, 1, 2, 2], [1, 0, 0, 1])
-    norm_map = NormMap(graph, 2.0, 0.5, 0.5, "outside", np.array([1.0, 1.0, 2.0]))
     answer = np.array([_ratio(), _ratio(), 1.0]) / (2.0 * _ratio() + 1.0)
+
+    def _norm_sweeps(self):
+        graph = cr.Graph.from_edges([0, 1, 2, 2], [1, 0, 0, 1])
+        degrees = np.array([1.0, 1.0, 2.0])
+        return graph_faces.NormSweeps(NormMap(graph, 2.0, 0.5, 0.5, "outside", degrees))
 
     def start(self):
         return np.full(3, 1.0 / 3.0)
@@ -530,21 +546,18 @@ class SplitFeasibility(Small):
     def violation(self, x):
         return max(abs(2.0 * float(x.sum()) - 4.0), float(np.maximum(np.maximum(x - 1.0, -x), 0.0).max()))
 
-    def lift(self, x):
-        return 2.0 * x
-
-    def recover(self, point):
-        return np.clip(0.5 * point, 0.0, 1.0)
-
-    def project(self, point):
-        return point + 0.5 * (4.0 - point.sum())
+    def _split_feasibility(self):
+        return faces.SplitFeasibility(
+            lambda x: 2.0 * x,
+            lambda point: np.clip(0.5 * point, 0.0, 1.0),
+            lambda point: point + 0.5 * (4.0 - point.sum()),
+        )
 
 
 class Multimodal(Small):
     """(x₁² − 1)² + x₁/10 + x₂²: two valleys, the left one deeper."""
 
     default_solver = "multi-start"
-    floor = -1.0
     left = np.roots([4.0, 0.0, -4.0, 0.1])
     answer = np.array([float(left.real.min()), 0.0])
 
@@ -554,34 +567,33 @@ class Multimodal(Small):
     def _slope(self, x):
         return np.array([4.0 * x[0] * (x[0] ** 2 - 1.0) + 0.1, 2.0 * x[1]])
 
-    def improve(self, x):
+    def _multimodal(self):
+        return graph_faces.Multimodal(
+            -1.0,
+            self._improve,
+            lambda rng: rng.uniform(-2.0, 2.0, 2),
+            tuple,
+            lambda x: float(np.abs(self._slope(x)).max()) ** 2,
+        )
+
+    def _improve(self, x):
         length = 0.25
         while self.objective(x - length * self._slope(x)) > self.objective(x) and length > 1e-12:
             length *= 0.5
         moved = x - length * self._slope(x)
         return moved if self.objective(moved) <= self.objective(x) else x
 
-    def random_start(self, rng):
-        return rng.uniform(-2.0, 2.0, 2)
-
-    def fixed_starts(self):
-        return ()
-
-    def stationarity(self, x):
-        return float(np.abs(self._slope(x)).max()) ** 2
-
 
 class Flows(Small):
     """Node 0 may send to itself or to node 1, node 1 sends half to either: one share is to be found."""
 
     default_solver = "interior-point"
-    n = 2
     dimension = 3
     candidates = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
     owners = np.array([0, 0, 1])
     gains = np.array([0.3, 0.1, 0.2])
 
-    def _flows(self, share):
+    def _shared(self, share):
         """The flows when node 0 gives this share to its first candidate: a two-state chain in balance."""
         leaves = share * 0.1 + (1.0 - share) * 0.8
         first = 0.5 / (0.5 + leaves)
@@ -592,36 +604,41 @@ class Flows(Small):
         from scipy.optimize import minimize_scalar
 
         found = minimize_scalar(
-            lambda t: self.objective(self._flows(t)), bounds=(0, 1), options={"xatol": 1e-12}
+            lambda t: self.objective(self._shared(t)), bounds=(0, 1), options={"xatol": 1e-12}
         )
-        return self._flows(found.x)
+        return self._shared(found.x)
 
     def start(self):
-        return self._flows(0.5)
+        return self._shared(0.5)
 
     def project_feasible(self, x):
-        return self._flows(max(x[0], 0.0) / (max(x[0], 0.0) + max(x[1], 0.0)))
+        return self._shared(max(x[0], 0.0) / (max(x[0], 0.0) + max(x[1], 0.0)))
 
     def objective(self, w):
         masses = np.array([w[0] + w[1], w[2]])
         return float(masses @ np.log(masses) - self.gains @ w)
 
-    def dual(self, s):
+    def _flows(self):
+        return graph_faces.Flows(2, self.candidates, self.owners, self.gains, self._dual)
+
+    def _dual(self, s):
         heights = self.gains + s[self.owners] - self.candidates @ s
         return float(np.log(np.exp(max(heights[:2])) + np.exp(heights[2])))
 
     def certificate(self, x, witness=None):
-        value = self.objective(x)
-        return cr.Certificate(np.inf, value, -np.inf)  # it knows no multipliers
+        from scipy.optimize import minimize_scalar
 
-    capabilities = frozenset({"Flows"})
+        value = self.objective(x)
+        bound = -minimize_scalar(lambda t: self._dual(np.array([0.0, t])), options={"xtol": 1e-12}).fun
+        return cr.Certificate(max(value - bound, 0.0), value, bound)
+
+    capabilities = frozenset({"Certified", "Flows"})
 
 
 class Saddle(Small):
     """M(s, w) = ⟨s, Kw⟩ + ⟨a, w⟩ − ½‖w‖² with ‖s‖ ≤ 1; w minimises ½‖w‖² − ⟨a, w⟩ + ‖Kw‖."""
 
     default_solver = "dual-gradient"
-    is_simplex = False
     strong_convexity = 1.0
     K = np.array([[1.0, 0.5], [0.0, 2.0]])
     a = np.array([4.0, 1.0])
@@ -638,32 +655,41 @@ class Saddle(Small):
     def objective(self, w):
         return 0.5 * float(w @ w) - float(self.a @ w) + float(np.linalg.norm(self.K @ w))
 
-    def payoff(self, s, w):
+    def _payoff(self, s, w):
         return float(s @ self.K @ w + self.a @ w - 0.5 * w @ w)
 
-    def payoff_gradient(self, s, w):
+    def _payoff_gradient(self, s, w):
         return self.K.T @ s + self.a - w
 
-    def best_response(self, x):
+    def _best_response(self, x):
         moved = self.K @ x
         return -moved / max(float(np.linalg.norm(moved)), 1e-300)
 
-    def maximizer(self, s):
+    def _maximizer(self, s):
         return self.a + self.K.T @ s
 
-    def replies(self, s, move):
+    def _replies(self, s, move):
         def at(share):
-            w = self.maximizer(s + share * (move - s))
+            w = self._maximizer(s + share * (move - s))
             return w, float((move - s) @ self.K @ w)
 
         return at
 
-    def supporting_move(self, w):
+    def _supporting_move(self, w):
         s = np.linalg.solve(self.K.T, w - self.a)
         return s / max(1.0, float(np.linalg.norm(s)))
 
-    def dual(self):
-        return _SaddleDual()
+    def _saddle(self):
+        return graph_faces.Saddle(
+            False,
+            self._payoff,
+            self._payoff_gradient,
+            self._best_response,
+            self._maximizer,
+            self._replies,
+            self._supporting_move,
+            _SaddleDual,
+        )
 
 
 class JaxSaddle(Saddle):
@@ -671,7 +697,10 @@ class JaxSaddle(Saddle):
 
     default_solver = "jax-no-regret-play"
 
-    def jax_game(self):
+    def _jax_saddle(self):
+        return graph_faces.JaxSaddle(self._game)
+
+    def _game(self):
         from jax.tree_util import Partial
 
         from convexrank.solvers.jitted.programs.game import Game
@@ -724,22 +753,12 @@ class HasPrimal(Small):
     dimension = 3
     answer = A @ RIDGE - B
 
-    @property
-    def primal(self):
-        return Smooth()
-
     def objective(self, w):
         pull = A.T @ np.asarray(w)
         return 0.5 * float(w @ w) + float(B @ w) + gap(pull)
 
-    def at(self, w, witness=None):
-        return A @ w - B
-
-    def beyond(self, w):
-        return w
-
-    def primal_point(self, x):
-        return -A.T @ x / L2
+    def _has_primal(self):
+        return faces.HasPrimal(Smooth(), lambda w, witness: A @ w - B, lambda w: w, lambda x: -A.T @ x / L2)
 
 
 class Constrained(Ridge):
@@ -749,21 +768,18 @@ class Constrained(Ridge):
     normal = np.linalg.solve(CURVATURE, np.array([1.0, 0.0]))
     answer = RIDGE - normal * (RIDGE[0] + 1.0) / normal[0]
 
-    def excess(self, x):
-        return float(x[0]) + 1.0
+    def _constrained(self):
+        def between(inside, outside):
+            share = min(1.0, (-1.0 - inside[0]) / max(outside[0] - inside[0], 1e-300))
+            return outside if outside[0] <= -1.0 else inside + share * (outside - inside)
 
-    def interior(self):
-        return np.array([-3.0, 0.0])
-
-    def lagrangian(self, multiplier):
-        return _Tilted(multiplier)
-
-    def dual_value(self, multiplier, least):
-        return least + multiplier
-
-    def between(self, inside, outside):
-        share = min(1.0, (-1.0 - inside[0]) / max(outside[0] - inside[0], 1e-300))
-        return outside if outside[0] <= -1.0 else inside + share * (outside - inside)
+        return faces.Constrained(
+            lambda x: float(x[0]) + 1.0,
+            _Tilted,
+            lambda: np.array([-3.0, 0.0]),
+            lambda multiplier, least: least + multiplier,
+            between,
+        )
 
 
 @dataclass(frozen=True)

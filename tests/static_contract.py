@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from convexrank.core.problem import Problem
     from convexrank.problems._formulation import Formulation
     from convexrank.problems._linear_scores import LinearScores
-    from convexrank.problems.bipartite.rmax_push import RmaxPush
-    from convexrank.problems.bipartite.top_push import TopPush
     from convexrank.problems.consensus.consensus_rank import ConsensusRank
     from convexrank.problems.constrained.rate_constrained import RateConstrained
     from convexrank.problems.duals.ranking_dual import RankingDual
@@ -22,87 +20,61 @@ if TYPE_CHECKING:
     from convexrank.problems.page_rank_game.page_rank_dual import PageRankDual
     from convexrank.problems.page_rank_game.page_rank_game import PageRankGame
     from convexrank.problems.queries.rank_cosine import RankCosine
-    from convexrank.problems.queries.rank_svm import RankSVM
     from convexrank.problems.realizable.realizable_link import RealizableLink
     from convexrank.problems.retargeting.retargeting import Retargeting
     from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence
     from convexrank.problems.single_index.learned_divergence import LearnedDivergence
-    from convexrank.solvers.descent.accelerated import LipschitzField, LipschitzProximal
-    from convexrank.solvers.descent.alternating import Blocks
-    from convexrank.solvers.descent.boosting import Coordinates
-    from convexrank.solvers.descent.continuation import Smoothable
-    from convexrank.solvers.descent.jaxopt_lbfgs import JaxObjective
-    from convexrank.solvers.descent.multi_start import Multimodal
-    from convexrank.solvers.descent.stochastic_gradient import FiniteSum
-    from convexrank.solvers.fixed_point._affine import AffineFixedPoint
-    from convexrank.solvers.fixed_point.ordered_sweeps import NormSweeps
-    from convexrank.solvers.jitted.accelerated import JaxProximal
-    from convexrank.solvers.jitted.newton import JaxCurved
-    from convexrank.solvers.saddle.interior_point import Flows
-    from convexrank.solvers.saddle.multiplier_search import Constrained
-    from convexrank.solvers.saddle.no_regret_play import Saddle
-    from convexrank.solvers.saddle.through_primal import HasPrimal
-    from convexrank.solvers.two_sets import SplitFeasibility
-    from convexrank.solvers.working_sets.working_sets import Columnwise
-
-    def kinked(x: TopPush | RmaxPush | RankSVM | Formulation) -> Smoothable:
-        return x
 
     def every(x: Problem) -> can.Solvable:
         return x
 
-    def linear(
-        x: LinearScores,
-    ) -> tuple[can.Exact, can.Convex, can.Proximal, JaxObjective, JaxProximal, Columnwise, can.Certified]:
-        return x, x, x, x, x, x, x
+    def linear(x: LinearScores) -> tuple[can.Exact, can.Convex, can.Proximal, can.Certified]:
+        return x, x, x, x
 
-    def curved(x: Formulation) -> tuple[can.TwiceDifferentiable, JaxCurved]:
-        return x, x
-
-    def bipartite(x: Formulation) -> Coordinates:
+    def curved(x: Formulation) -> can.TwiceDifferentiable:
         return x
 
-    def learned(x: LearnedDivergence) -> tuple[LipschitzProximal, LipschitzField, can.Smooth]:
+    def learned(x: LearnedDivergence) -> tuple[can.Proximal, can.Field, can.Smooth]:
         return x, x, x
 
-    def kernel(x: KernelLearnedDivergence) -> tuple[can.Exact, JaxObjective, can.Proximal, can.Certified]:
+    def kernel(x: KernelLearnedDivergence) -> tuple[can.Exact, can.Smooth, can.Proximal, can.Certified]:
         return x, x, x, x
 
-    def retargeting(x: Retargeting) -> tuple[Blocks, JaxObjective]:
+    def retargeting(x: Retargeting) -> can.Smooth:
+        return x
+
+    def margins(x: MarginRetargeting) -> tuple[can.Smooth, can.Proximal, can.Referenced]:
+        return x, x, x
+
+    def cosine(x: RankCosine) -> tuple[can.Smooth, can.Certified]:
         return x, x
 
-    def margins(x: MarginRetargeting) -> tuple[Blocks, FiniteSum, can.Referenced]:
+    def link(x: RealizableLink) -> tuple[can.Exact, can.Feasibility, can.Certified]:
         return x, x, x
 
-    def cosine(x: RankCosine) -> tuple[can.Smooth, JaxObjective, can.Certified]:
-        return x, x, x
-
-    def link(x: RealizableLink) -> tuple[can.Exact, SplitFeasibility, can.Certified]:
-        return x, x, x
-
-    def rank(x: PageRank) -> tuple[AffineFixedPoint, can.Referenced, can.CertifiedInParts, can.Ordered]:
+    def rank(x: PageRank) -> tuple[can.FixedPoint, can.Referenced, can.Certified, can.Ordered]:
         return x, x, x, x
 
-    def game(x: PageRankGame) -> tuple[can.Exact, Saddle, can.Certified]:
-        return x, x, x
+    def game(x: PageRankGame) -> tuple[can.Exact, can.Certified]:
+        return x, x
 
     def dual(x: PageRankDual) -> tuple[can.Exact, can.Smooth, can.Proximal, can.Certified]:
         return x, x, x, x
 
-    def ranking_dual(x: RankingDual) -> tuple[can.Exact, HasPrimal, can.Certified]:
+    def ranking_dual(x: RankingDual) -> tuple[can.Exact, can.Certified]:
+        return x, x
+
+    def constrained(x: RateConstrained) -> tuple[can.Exact, can.Certified]:
+        return x, x
+
+    def consensus(x: ConsensusRank) -> tuple[can.Certified, can.Exact, can.FixedPoint, can.Referenced]:
+        return x, x, x, x
+
+    def penalty(x: PenaltyRank) -> tuple[can.Referenced, can.Certified]:
+        return x, x
+
+    def trust(x: TrustPropagation) -> tuple[can.FixedPoint, can.Referenced, can.Certified]:
         return x, x, x
 
-    def constrained(x: RateConstrained) -> tuple[can.Exact, Constrained, can.Certified]:
-        return x, x, x
-
-    def consensus(x: ConsensusRank) -> tuple[Flows, Multimodal, can.Exact, can.FixedPoint, can.Referenced]:
-        return x, x, x, x, x
-
-    def penalty(x: PenaltyRank) -> tuple[Multimodal, can.Referenced, can.Certified]:
-        return x, x, x
-
-    def trust(x: TrustPropagation) -> tuple[can.FixedPoint, can.Referenced, can.CertifiedInParts]:
-        return x, x, x
-
-    def norms(x: LpqRank) -> tuple[NormSweeps, can.Referenced, can.CertifiedInParts, can.Ordered]:
+    def norms(x: LpqRank) -> tuple[can.FixedPoint, can.Referenced, can.Certified, can.Ordered]:
         return x, x, x, x

@@ -206,4 +206,4 @@ def test_offered_only_without_l1():
     with pytest.raises(ValueError, match="lacks Coordinates"):
         with_l1.solve("boosting")
     with pytest.raises(ValueError, match=r"l1=0\.1"):
-        with_l1.coordinates()
+        with_l1._coordinate_oracle()

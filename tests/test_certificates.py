@@ -13,6 +13,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.core import certificates
+from convexrank.core.capabilities import has_objective
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.minorants import EPS, Bundle, Minorant
 from convexrank.problems import REGISTRY, _samples
@@ -21,7 +22,7 @@ from tests.tolerances import tolerance
 
 DRAWN = {name: formulation.random(0) for name, formulation in REGISTRY.items()}
 CERTIFIED = [name for name, problem in DRAWN.items() if "Certified" in problem.capabilities]
-BOUNDED = [name for name in CERTIFIED if DRAWN[name].has_objective]
+BOUNDED = [name for name in CERTIFIED if has_objective(DRAWN[name])]
 _WEIGHTS = (
     np.ones(3), np.array([1.0, -1.0, 1.0]), np.array([1.0, np.nan, 1.0]), np.array([1e300, 1e300, 1.0]),
     np.zeros(3), np.array([np.inf, 1.0, 1.0]),
@@ -32,7 +33,7 @@ def bounded_instance(name: str) -> cr.problems.Problem | None:
     """The first instance with an objective and a bound on it that does not depend on a ball."""
     for seed in range(8):
         problem = REGISTRY[name].random(seed)
-        if problem.has_objective and "Certified" in problem.capabilities:
+        if has_objective(problem) and "Certified" in problem.capabilities:
             certificate = problem.certificate(problem.start())
             if certificate.kind == "global":
                 return problem

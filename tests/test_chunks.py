@@ -210,7 +210,7 @@ def test_queries_that_straddle_pieces_are_joined():
     inside = int(np.flatnonzero(qid == qid[100])[0]) + 2
     chunks = Chunks(cut(X, grades, qid, at=(inside,)))
     memory, pieces = P.ListNet(X, grades, qid, l2=0.1), P.ListNet(chunks, chunks.y, chunks.qid, l2=0.1)
-    assert pieces.stream is not None
+    assert pieces._stream is not None
     w = np.ones(COLUMNS)
     truth = memory.objective(w)
     assert close(pieces.objective(w), truth)
@@ -224,7 +224,7 @@ def test_queries_whose_rows_lie_apart_or_are_long_take_two_passes():
     for queries in (mixed, np.zeros(ROWS, dtype=int)):
         chunks = Chunks(cut(X, grades, queries, at=range(10, ROWS, 10)))
         pieces = P.ListNet(chunks, chunks.y, chunks.qid, l2=0.1)
-        assert pieces.stream is None
+        assert pieces._stream is None
         w = np.ones(COLUMNS)
         assert close(pieces.value_and_gradient(w)[1], P.ListNet(X, grades, queries, l2=0.1).gradient(w))
 
@@ -267,7 +267,7 @@ def test_a_risk_that_looks_at_all_queries_takes_two_passes():
     chunks = Chunks(cut(X, y, qid))
     memory = Ordered(X, y, qid=qid, by_count=True, l2=0.3)
     pieces = Ordered(chunks, chunks.y, qid=chunks.qid, by_count=True, l2=0.3)
-    assert pieces.stream is None
+    assert pieces._stream is None
     w = np.ones(COLUMNS)
     before = chunks.passes
     assert close(pieces.value_and_gradient(w)[1], memory.value_and_gradient(w)[1])
@@ -363,9 +363,9 @@ def test_a_sample_of_tall_data_is_solved_first():
     y = X[:, 0] + rng.normal(size=len(X)) > 1.0
     chunks = Chunks.from_arrays(X, y)
     problem = P.PNormPush(chunks, chunks.y, p=4, l2=1e-3)
-    sample = problem.sample()
+    sample = problem._sample()
     assert sample is not None
-    assert isinstance(sample.X, np.ndarray)
+    assert isinstance(sample.problem.X, np.ndarray)
     before = chunks.passes
     assert problem.solve().converged
     assert chunks.passes - before <= 12
@@ -380,7 +380,7 @@ def test_a_sample_of_many_queries_is_solved_first(cls, monkeypatch):
     qid = np.arange(len(X)) // 20
     chunks = Chunks.from_arrays(X, grades, qid)
     problem = cls(chunks, chunks.y, chunks.qid, l2=0.1)
-    sample = problem.sample()
+    sample = problem._sample()
     assert sample is not None
     assert sample.factor == pytest.approx(problem.groups.rows / sample.problem.groups.rows)
     # its objective and Hessian are about those of all queries
@@ -394,7 +394,7 @@ def test_a_sample_of_many_queries_is_solved_first(cls, monkeypatch):
     with_sample, before = chunks.passes - before, chunks.passes
     assert problem.solve(cr.solvers.LBFGS(sample=False)).converged
     assert with_sample < 0.75 * (chunks.passes - before)
-    assert cls(X, grades, qid, l2=0.1).sample() is None
+    assert cls(X, grades, qid, l2=0.1)._sample() is None
 
 
 # --- where pieces come from ------------------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ def test_the_users_setting_is_untouched_and_results_are_double(setting):
     assert jnp.ones(2).dtype == (jnp.float64 if setting else jnp.float32)
     assert solution.x.dtype == gradient.dtype == problem.hessian(solution.x).dtype == np.float64
     assert np.linalg.norm(gradient) <= tolerance("two solvers") * value
-    reference = problem.reference_risk(solution.x)
+    reference = problem._reference_risk(solution.x)
     assert abs(reference[0] + problem.penalty.value(solution.x) - value) <= tolerance("summation") * value
 
 

@@ -154,7 +154,7 @@ def test_a_step_of_the_alternation_never_raises_the_distance(kind):
     for seed in range(4):
         rng = np.random.default_rng(seed)
         problem = ConsensusRank(draw(kind, rng), 0.95)
-        x = problem.random_start(rng)
+        x = problem.absorbed.random(rng)
         for _ in range(20):
             new = problem.improve(x)
             assert problem.objective(new) <= problem.objective(x) + tolerance("summation")
@@ -170,10 +170,10 @@ def test_what_is_left_to_gain_bounds_the_slope(seed):
     solution, step = problem.solve(tol=1e-12), 1e-4
     assert solution.certificate.kind == "residual"
     for _ in range(20):
-        aim = problem.random_start(rng)
+        aim = problem.absorbed.random(rng)
         moved = problem.objective(solution.x + step * (aim - solution.x))
         assert moved >= solution.value - tolerance("summation")
-    away = problem.random_start(rng)
+    away = problem.absorbed.random(rng)
     assert problem.stationarity(away) > 1e3 * solution.gap
 
 

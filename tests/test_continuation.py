@@ -73,9 +73,9 @@ def test_derivatives_are_those_of_the_smooth_function(kind, width):
     problem = kinked(kind)
     rng = np.random.default_rng(kind)
     w, v, step = 0.3 * rng.normal(size=5), rng.normal(size=5), 1e-6
-    here = problem.smoothed(w, width)
-    ahead, behind = (problem.smoothed(w + sign * step * v, width) for sign in (1, -1))
-    wider, narrower = (problem.smoothed(w, width + sign * step * width) for sign in (1, -1))
+    here = problem._smoothed(w, width)
+    ahead, behind = (problem._smoothed(w + sign * step * v, width) for sign in (1, -1))
+    wider, narrower = (problem._smoothed(w, width + sign * step * width) for sign in (1, -1))
     close = 1e-5  # central differences of a function with jumps in its second derivative
     scale = 1.0 + float(np.abs(here.matrix()).max())
     assert (ahead.value - behind.value) / (2 * step) == pytest.approx(here.slope @ v, abs=close * scale)
@@ -89,7 +89,7 @@ def test_derivatives_are_those_of_the_smooth_function(kind, width):
     value, rise = here.along(v)(0.0)
     assert value == pytest.approx(here.value, abs=1e-12 * scale)
     assert rise == pytest.approx(here.slope @ v, abs=1e-12 * scale)
-    there = problem.smoothed(w + 0.3 * v, width)
+    there = problem._smoothed(w + 0.3 * v, width)
     assert here.along(v)(0.3)[0] == pytest.approx(there.value, abs=1e-12 * scale)
     assert here.along(v)(0.3)[1] == pytest.approx(there.slope @ v, abs=1e-12 * scale)
 
@@ -101,17 +101,17 @@ def test_the_linear_function_is_below_the_risk_everywhere(kind):
     rng = np.random.default_rng(kind)
     for width in (1e-6, 0.1, 3.0, 100.0):
         w = rng.normal(size=5)
-        here, tangent = problem.smoothed(w, width), problem.reference_minorant(w, width)
+        here, tangent = problem._smoothed(w, width), problem.reference_minorant(w, width)
         size = 1.0 + abs(here.risk) + float(np.abs(here.slope).max())
         # multipliers are quotients by the width
         off = 1e-12 * size * (1.0 + 1.0 / width)
         assert tangent.offset == pytest.approx(here.offset, abs=off)
         assert np.allclose(tangent.slope, here.slope, rtol=0, atol=off)
         assert here.value <= here.risk + 1e-12 * size
-        assert here.risk == pytest.approx(problem.reference_risk(w)[0], rel=1e-12)
+        assert here.risk == pytest.approx(problem.reference_minorant(w).risk, rel=1e-12)
         for scale in (0.0, 1e-3, 0.3, 1.0, 10.0):
             other = w + scale * rng.normal(size=5)
-            risk = problem.reference_risk(other)[0]
+            risk = problem.reference_minorant(other).risk
             assert risk >= tangent.offset + tangent.slope @ other - 1e-12 * (size + abs(risk)) * (1 + scale)
 
 
@@ -220,7 +220,7 @@ def test_memory_is_linear_in_the_unknowns(kind):
         problem = cr.problems.TopPush(X, rng.random(n) < 0.3, l2=0.1)
     else:
         problem = cr.problems.RankSVM(X, rng.integers(0, 3, size=n), np.arange(n) // 25, l2=0.1)
-    problem.smoothed(problem.start(), 1.0)  # compiled before the measurement
+    problem._smoothed(problem.start(), 1.0)  # compiled before the measurement
     tracemalloc.start()
     solution = problem.solve(tol=1e-4)
     _, peak = tracemalloc.get_traced_memory()

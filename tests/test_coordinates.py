@@ -50,7 +50,11 @@ def oracle_of(problem):
     """Return the coordinate oracle of each push that is a sum of log-sum-exps."""
     if isinstance(problem, TopBottomPush):
         return lines(problem, top_terms(problem) + bottom_terms(problem, problem.bottom_weight))
-    return lines(problem, bottom_terms(problem)) if isinstance(problem, BottomPush) else problem.coordinates()
+    return (
+        lines(problem, bottom_terms(problem))
+        if isinstance(problem, BottomPush)
+        else problem._coordinate_oracle()
+    )
 
 
 MAKERS = [
@@ -66,7 +70,7 @@ def test_edges_and_lines_are_those_of_the_objective(make, seed, p, l2):
     H, y = example(("binary", "real")[seed % 2], seed % 7)
     problem = make(H, y, p, l2=l2)
     oracle, w = oracle_of(problem), np.random.default_rng(seed).normal(size=5)
-    expected_risk, risk_gradient = problem.reference_risk(w)
+    expected_risk, risk_gradient = problem._reference_risk(w)
     risk, score_gradient = oracle.risk_and_score_gradient(oracle.scores(w))
     assert risk == pytest.approx(expected_risk, rel=SUMMATION, abs=SUMMATION)
     edges = oracle.edges(w, score_gradient)
@@ -74,7 +78,7 @@ def test_edges_and_lines_are_those_of_the_objective(make, seed, p, l2):
     j, step, nudge = seed % 5, 0.7, tolerance("difference_step")
     line = oracle.line(oracle.scores(w), oracle.column(j), w[j])
     moved = w + step * np.eye(5)[j]
-    slope = problem.reference_risk(moved)[1][j] + l2 * moved[j]
+    slope = problem.reference_minorant(moved).slope[j] + l2 * moved[j]
     assert line.slope(step) == pytest.approx(slope, rel=SUMMATION, abs=SUMMATION)
     change = (line.slope(step + nudge) - line.slope(step - nudge)) / (2 * nudge)
     assert line.curvature(step) == pytest.approx(change, rel=nudge, abs=nudge)
@@ -109,7 +113,7 @@ def test_closed_form_is_the_root_of_the_slope(make, seed, p, low, width):
 def test_slope_at_infinity_sees_ties_through_rounding(p):
     y = np.array([True, True, False, False])
     tied, crossed, apart = np.array([[1, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 0]]) * 0.7
-    oracle = PNormPush(np.column_stack([tied, crossed, apart]), y, p).coordinates()
+    oracle = PNormPush(np.column_stack([tied, crossed, apart]), y, p)._coordinate_oracle()
     limits = [
         oracle.line(np.zeros(4), column, 0.0).slope_at_infinity(1.0) for column in (tied, crossed, apart)
     ]
@@ -120,7 +124,7 @@ def test_slope_at_infinity_sees_ties_through_rounding(p):
 @pytest.mark.parametrize("p", [3.0, 49.0])
 def test_a_constant_column_is_not_worth_a_step(p):
     y = np.array([True, True, False, False])
-    oracle = PNormPush(np.eye(4), y, p).coordinates()
+    oracle = PNormPush(np.eye(4), y, p)._coordinate_oracle()
     lines_tried = [oracle.line(np.arange(4.0), np.full(4, value), 0.0) for value in np.linspace(0.1, 2.0, 20)]
     assert any(line.slope(0.0) != 0.0 for line in lines_tried)  # rounding, which must not be followed
     assert all(exact_step(line, True) == 0.0 for line in lines_tried)
@@ -129,8 +133,11 @@ def test_a_constant_column_is_not_worth_a_step(p):
 def test_no_closed_form_with_l2_or_three_values():
     H, y = example("binary")
     problem = PNormPush(H, y, p=2, l2=0.1)
-    assert problem.coordinates().line(np.zeros(28), H[:, 0], 0.0).closed_form() is None
-    assert PNormPush(H, y, p=2).coordinates().line(np.zeros(28), H[:, 0] + H[:, 1], 0.0).closed_form() is None
+    assert problem._coordinate_oracle().line(np.zeros(28), H[:, 0], 0.0).closed_form() is None
+    assert (
+        PNormPush(H, y, p=2)._coordinate_oracle().line(np.zeros(28), H[:, 0] + H[:, 1], 0.0).closed_form()
+        is None
+    )
 
 
 def test_repeated_entries_of_a_sparse_column_add_up():

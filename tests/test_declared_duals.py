@@ -148,7 +148,7 @@ def test_a_linear_program_decides_whether_there_is_a_minimiser(kind, several):
     qid = np.arange(30) % 3 if several else None
     for y, exists in (((X @ w > 0).astype(int), True), ((X @ w + noise > 0).astype(int), False)):
         problem = kind(X, y, qid=qid)
-        found = problem.prove_nonexistence()
+        found = problem._prove_nonexistence()
         assert (found is not None) == exists
         if found is not None:
             assert recession(problem.program, X @ w) <= 0.0

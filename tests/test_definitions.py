@@ -12,6 +12,7 @@ import pytest
 
 import convexrank as cr
 from convexrank import divergences, losses, prices
+from convexrank.core.capabilities import has_objective
 from convexrank.data import QueryGroups, as_groups
 from convexrank.modelling import log_sum_exp, mean, softplus, total
 from convexrank.modelling.groups import Groups
@@ -66,7 +67,7 @@ def evaluated(problem, x):
             problem.risk_and_score_gradient(problem.scores(x))[0],
             problem.reference_scores(problem.scores(x))[0],
         ]
-    if problem.has_objective:
+    if has_objective(problem):
         return [problem.objective(x)]
     if "Feasibility" in problem.capabilities:
         return [problem.violation(x)]
@@ -250,7 +251,7 @@ def test_games_with_weights_and_with_points_that_are_no_vertices():
 def test_the_optimistic_view():
     problem = cr.problems.ConsensusRank([[[0, 1, 0], [0, 0, 1]], [[1, 0, 0]], [[0.5, 0.5, 0]]])
     assert_agrees(problem, problem.start())
-    assert_agrees(problem, problem.random_start(np.random.default_rng(0)))
+    assert_agrees(problem, problem.absorbed.random(np.random.default_rng(0)))
 
 
 # --- planted bugs: the verifier notices -------------------------------------------------------------------------------

@@ -383,7 +383,7 @@ def test_a_solution_knows_its_dual(name):
         assert found.certificate.gap == found.gap
         weights = solution.weights
         assert weights.shape == (primal.rows,)
-        if not primal.l1 and primal.ball is None:
+        if not primal.l1 and primal.penalty.ball is None:
             # the representer theorem, up to the root of the gap
             far = np.linalg.norm(primal.X.T @ weights / primal.l2 - solution.x)
             assert far <= math.sqrt(4.0 * max(found.value + solution.value, 1e-14) / primal.l2)

@@ -122,7 +122,7 @@ def test_without_uno_what_needs_it_names_the_extra(monkeypatch):
     """A fast solve does without; an exact one and the cvxpy problem itself refuse, and the verifier skips."""
     monkeypatch.setattr(cvxpy_model, "find_spec", lambda name: None)
     drawn = (cr.problems.MarginRetargeting.random(seed) for seed in range(20))
-    problem = next(one for one in drawn if "Exact" in one.capabilities and one.model_is_nonlinear)
+    problem = next(one for one in drawn if "Exact" in one.capabilities and one._model_is_nonlinear)
     assert problem.solve().converged
     for ask in (lambda: problem.solve("exact"), lambda: problem.to_cvxpy().problem.solve()):
         with pytest.raises(ImportError, match=r"pip install 'convexrank\[nonlinear\]'"):

@@ -17,6 +17,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank import divergences, losses, prices, regularizers, solvers
+from convexrank.core.capabilities import has_objective
 from convexrank.links import Link
 from convexrank.problems import REGISTRY
 from convexrank.projections import bounded_increments, isotonic, permutahedron
@@ -268,7 +269,7 @@ def test_copies_are_in_the_callers_precision(name, dtype):
             **two,
             "_last_scores": None,
         }  # kept from the last evaluation, if any
-        if problem.has_objective:
+        if has_objective(problem):
             assert other.objective(point) == problem.objective(point)
 
 

@@ -281,17 +281,17 @@ def test_what_falls_for_ever_is_recognised_by_a_point_or_by_a_linear_program(opt
     push = Push(X, y, **options)
     assert push.solve().status is cr.Status.UNBOUNDED
     assert not asked
-    status, direction, _ = push.prove_nonexistence()
+    status, direction, _ = push._prove_nonexistence()
     assert status is cr.Status.UNBOUNDED
-    assert push.terminal_status(direction) is status
+    assert push._terminal_status(direction) is status
     assert len(asked) == 1
-    assert Push(X, y, l1=1e3).prove_nonexistence() is None
+    assert Push(X, y, l1=1e3)._prove_nonexistence() is None
 
 
 def test_hinges_have_a_minimiser_on_separable_data():
     problem = Hinges(*data(noise=0.0))
     assert problem._attained
-    assert not problem.is_separating(np.array([1.0, -1.0, 0.5]))
+    assert not problem._is_separating(np.array([1.0, -1.0, 0.5]))
     solution = problem.solve()
     assert solution.status is cr.Status.CONVERGED
     assert solution.value < 1e-6
@@ -312,8 +312,8 @@ def test_a_part_that_is_reached_does_not_fall_for_ever():
 
     X = np.array([[1.0], [2.0], [0.5], [0.25]])
     problem = Mixed(X, [1, 1, 0, 0])
-    assert not problem.is_separating(np.array([0.1]))
-    assert Push(X, [1, 1, 0, 0]).is_separating(np.array([0.1]))
+    assert not problem._is_separating(np.array([0.1]))
+    assert Push(X, [1, 1, 0, 0])._is_separating(np.array([0.1]))
 
 
 # --- a loss without conjugate and form in balls -----------------------------------------------------------------------

@@ -17,11 +17,11 @@ def test_a_risk_is_hashable_by_its_problem_and_survives_pickling():
     X, y = np.eye(3), [0, 1, 2]
     problem, other = (cr.problems.MarginRetargeting(X, y, margin=1.0) for _ in range(2))
     again = pickle.loads(pickle.dumps(problem))
-    assert problem.jax_risk.function == HostRisk(problem.query_oracle)
-    assert hash(problem.jax_risk.function) == hash(HostRisk(problem.query_oracle))
-    assert problem.jax_risk.function != other.jax_risk.function
+    assert problem._jax_risk.function == HostRisk(problem.query_oracle)
+    assert hash(problem._jax_risk.function) == hash(HostRisk(problem.query_oracle))
+    assert problem._jax_risk.function != other._jax_risk.function
     scores = np.array([0.3, 0.1, 0.2])
-    value, slope = jax.value_and_grad(lambda theta: again.jax_risk.function((), theta))(scores)
+    value, slope = jax.value_and_grad(lambda theta: again._jax_risk.function((), theta))(scores)
     truth = problem.query_oracle(scores)
     assert value.dtype == slope.dtype == np.float32
     assert np.allclose(

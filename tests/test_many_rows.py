@@ -50,7 +50,7 @@ def test_one_read_gives_what_the_definition_gives(data, monkeypatch, name, dtype
     for length in (0.1, 1.0, 100.0, -100.0, 300.0, 0.1):  # in the end exponents are hundreds apart
         w = np.array([length, -length, 0.5 * length, 0.0])
         value, gradient = problem.risk_and_subgradient(w)
-        risk, slope = problem.reference_risk(w)
+        risk, slope = problem._reference_risk(w)
         assert value == pytest.approx(risk, rel=close)
         assert gradient == pytest.approx(slope, rel=close, abs=close)
         with monkeypatch.context() as patch:  # the scores are not computed once more
@@ -65,8 +65,8 @@ def test_one_read_is_enough_where_the_first_rows_are_like_the_others(data, there
     apart = np.c_[np.ones(len(X)), 1e-3 * X[:, 1:]]
     problem = cr.problems.PNormPush(np.where(y[:, None] == 0, apart, apart - [1, 0, 0, 0]), y, p=1, l2=1e-3)
     for w in (np.array([there, 1.0, 2.0, 3.0]), np.array([-there, 0.0, 0.0, 5.0])):
-        value, gradient, scores = problem.log_sum_exps.one_pass(problem.X, w)
-        risk, slope = problem.reference_risk(w)
+        value, gradient, scores = problem._log_sum_exps.one_pass(problem.X, w)
+        risk, slope = problem._reference_risk(w)
         assert value == pytest.approx(risk, rel=tolerance("summation"))
         assert gradient == pytest.approx(slope, rel=tolerance("summation"), abs=tolerance("summation"))
         assert np.array_equal(scores, problem.X @ w)
@@ -79,9 +79,9 @@ def test_sums_that_lost_digits_or_overflow_are_not_used(data, exponent):
     X = np.where(y[:, None] == 1, [1.0, 0.0, 0.0, 0.0], 1e-3 * (X - 2.0) * [0.0, 1.0, 1.0, 1.0])
     problem, w = cr.problems.PNormPush(X, y, p=1, l2=1e-3), np.array([-exponent, 1.0, 1.0, 1.0])
     with np.errstate(over="ignore", invalid="ignore"):
-        assert problem.log_sum_exps.one_pass(problem.X, w) is None
+        assert problem._log_sum_exps.one_pass(problem.X, w) is None
     assert problem.risk_and_subgradient(w)[0] == pytest.approx(
-        problem.reference_risk(w)[0], rel=tolerance("summation")
+        problem.reference_minorant(w).risk, rel=tolerance("summation")
     )
 
 
@@ -91,8 +91,8 @@ def test_exponents_too_far_apart_for_one_read_are_read_twice(data):
     X[-1] = 4_000.0  # the last row is far from the first ones
     problem, w = cr.problems.PNormPush(X, 1 - y, p=4, l2=1e-3), np.ones(4)
     with np.errstate(over="ignore", invalid="ignore"):
-        assert problem.log_sum_exps.one_pass(problem.X, w) is None
-    found, truth = problem.risk_and_subgradient(w), problem.reference_risk(w)
+        assert problem._log_sum_exps.one_pass(problem.X, w) is None
+    found, truth = problem.risk_and_subgradient(w), problem._reference_risk(w)
     assert found[0] == pytest.approx(truth[0], rel=tolerance("summation"))
     assert found[1] == pytest.approx(truth[1], rel=tolerance("summation"))
 
@@ -184,7 +184,7 @@ def test_a_certificate_of_two_points_is_a_bound_near_and_far(monkeypatch, name):
         for share in (0.0, 0.5, 0.9, 0.99, 1.01, 1.5):
             w = best * share
             found, error = problem.certificate(np.array([w])), objective(w, m) - objective(best, m)
-            curved += problem.log_sum_exps._last[1].curvature > 0.0
+            curved += problem._log_sum_exps._last[1].curvature > 0.0
             assert found.kind == "global"
             assert found.value == pytest.approx(objective(w, m), rel=tolerance("summation"))
             assert found.gap >= error * (1.0 - tolerance("summation")) - tolerance("atoms")
@@ -309,7 +309,7 @@ def test_some_rows_give_about_the_hessian_and_the_fall_of_all(data, name):
     w = np.array([0.1, -0.2, 0.1, 0.0])
     for l2 in (1e-3, 100.0, 0.0):
         problem = MADE[name](*data, l2=l2)
-        found = problem.sampled_curvature(w)
+        found = problem._sampled_curvature(w)
         shares = np.linalg.eigvals(np.linalg.solve(problem.hessian(w), found.hessian)).real
         assert 0.5 < shares.min() <= shares.max() < 2.0
         tangent = problem.reference_minorant(w)
@@ -350,14 +350,16 @@ def test_some_queries_give_the_hessian_of_all(monkeypatch):
     grades, qid = np.clip(np.round(X[:, 0] / 2 + rng.normal(size=len(X))), 0, 2), np.arange(len(X)) // 20
     problem = cr.problems.MarginRetargeting(X, grades, qid, l2=0.1)
     w = np.full(6, 0.01)
-    shares = np.linalg.eigvals(np.linalg.solve(problem.hessian(w), problem.sampled_curvature(w).hessian)).real
+    shares = np.linalg.eigvals(
+        np.linalg.solve(problem.hessian(w), problem._sampled_curvature(w).hessian)
+    ).real
     assert 0.5 < shares.min() <= shares.max() < 2.0
     found, alone = (problem.solve(cr.solvers.LBFGS(sample=some)) for some in (True, False))
     assert found.converged
     assert found.iterations < 0.75 * alone.iterations
     assert abs(found.value - alone.value) <= found.gap + alone.gap
     grades[qid < 199] = np.minimum(grades[qid < 199], 1)  # one query alone has the highest grade
-    assert problem.changed(y=grades).sampled_curvature(w) is None
+    assert problem.changed(y=grades)._sampled_curvature(w) is None
 
 
 @pytest.mark.parametrize("residual", [1e-3, 0.5])

@@ -166,7 +166,7 @@ def test_weights_for_given_targets_are_a_regression(name):
     """Against the conic program of the generalised linear model, for targets that are not the best."""
     problem, point = draw(name, 2)
     r = problem.fit(problem.scores(point)[problem._rows]).targets
-    joint = problem.minimize_block(1, np.concatenate((0.0 * point, r)))
+    joint = problem._minimized(1, np.concatenate((0.0 * point, r)))
     w, offsets = cp.Variable(problem.dimension), cp.Variable(len(problem.groups))
     rows, query = problem.X[problem._rows], problem.groups.query
     s = rows @ w + (offsets[query] if problem.offsets else 0.0)
@@ -403,7 +403,7 @@ def test_scores_of_any_size(name, size):
         return
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()
-    assert close(value, problem.reference_risk(w)[0] + problem.penalty.value(w))
+    assert close(value, problem.reference_minorant(w).risk + problem.penalty.value(w))
 
 
 def test_without_margins_the_minimum_is_trivial_off_the_quadratic_too():

@@ -45,14 +45,14 @@ def test_merged_rows_are_nowhere_above_and_equal_where_they_began(name, weighted
     X, y = drawn()
     weights = np.random.default_rng(2).integers(0, 3, size=len(y)).astype(float) if weighted else None
     problem, points = MAKERS[name](X, y, l2=0.1, sample_weight=weights), directions(4)
-    first, sides = problem.merged(points[0], 0.02, None)
+    first, sides = problem._merged(points[0], 0.02, None)
     assert first.rows < 0.7 * problem.rows
     assert first.objective(points[0]) == pytest.approx(problem.objective(points[0]), rel=SUMS)
     below = [problem.objective(w) - first.objective(w) for w in points]
     assert min(below) >= -SUMS
     assert max(below) > SUMS  # elsewhere it is another function
     # with the sides at two points it is equal at both
-    second, _ = problem.merged(points[1], 0.02, sides)
+    second, _ = problem._merged(points[1], 0.02, sides)
     for w in points[:2]:
         assert second.objective(w) == pytest.approx(problem.objective(w), rel=SUMS)
 

@@ -29,13 +29,13 @@ def test_a_certificate_in_parts_is_the_certificate(name, seed):
     x = problem.check_point(problem.apply_map(problem.start()) + 1e-3 * (problem.start() > 0.0))
     truth = problem.certificate(x)
     for parts in (1, 2, 3, 70):
-        found = np.array([problem.certificate_part(x, k, parts) for k in range(parts)])
-        whole = problem.certificate_of_parts(x, found)
+        found = np.array([problem._certificate_part(x, k, parts) for k in range(parts)])
+        whole = problem._certificate_of_parts(x, found)
         assert (whole.kind, whole.metric) == (truth.kind, truth.metric)
         assert abs(whole.gap - truth.gap) <= tolerance("ranks") * truth.gap
         if name == "PageRank" and parts > 1:  # a sum: what is left out is missed
             worst = np.argmax(found.max(axis=1))
-            assert problem.certificate_of_parts(x, np.delete(found, worst, axis=0)).gap < 0.999 * truth.gap
+            assert problem._certificate_of_parts(x, np.delete(found, worst, axis=0)).gap < 0.999 * truth.gap
 
 
 class Together:

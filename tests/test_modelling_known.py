@@ -187,7 +187,7 @@ def test_declared_formulations_agree_with_the_packages(name):
             assert off(value, expected[0]) < tolerance("declared twice")
             assert off(declared.X.T @ slope, own.X.T @ expected[1]) < tolerance("declared twice")
             assert off(declared._reference_value(scores), expected[0]) < tolerance("declared twice")
-            if declared.has_curvature and own.has_curvature:
+            if declared._has_curvature and own._has_curvature:
                 theirs = own.second_order(w)
                 assert off(declared.second_order(w)[2], theirs[2]) < tolerance("declared twice")
 

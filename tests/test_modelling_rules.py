@@ -279,14 +279,14 @@ def test_how_steep_a_risk_is_follows_from_its_atoms():
     X, y, qid = rng.normal(size=(12, 2)), np.tile([0.0, 1.0, 2.0], 4), np.repeat([0, 1, 2], 4)
 
     def steep(problem):
-        return problem.score_model(np.zeros(12)).curvature.steepness
+        return problem._score_model(np.zeros(12)).curvature.steepness
 
     assert steep(Centred(X, y, qid=qid, l2=0.1)) == 0.0
     # about an even mean with uneven weights the products do not only take away
     assert steep(Centred(X, y, qid=qid, even=False, l2=0.1)) == np.inf
     assert steep(Listwise(X, y, qid=qid, scale=3.0, l2=0.1)) == 3.0
     for problem in (Centred(X, y, qid=qid), Listwise(X, y, qid=qid)):
-        curvature = problem.score_model(rng.normal(size=12)).curvature
+        curvature = problem._score_model(rng.normal(size=12)).curvature
         columns = curvature.shares.toarray()
         assert columns.shape == (12, 3)  # one for each query
         hessian = np.diag(curvature.diagonal) - columns @ np.diag(curvature.rates) @ columns.T

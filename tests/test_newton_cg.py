@@ -65,7 +65,7 @@ def test_products_are_those_of_differences_of_the_gradient(name):
     problem = MADE[name](X, l2=1e-2)
     rng = np.random.default_rng(3)
     scores, v, step = rng.normal(size=len(Y)), rng.normal(size=len(Y)), 1e-5
-    found = problem.score_products(scores)
+    found = problem._score_products(scores)
     ends = [problem.risk_and_score_gradient(scores + s * v)[1] for s in (step, -step)]
     assert np.allclose(
         found.on(None)(v), (ends[0] - ends[1]) / (2 * step), atol=tolerance("finite differences")
@@ -84,8 +84,8 @@ def test_products_are_those_of_differences_of_the_gradient(name):
 
 def system(l2):
     problem = cr.problems.PNormPush(X, Y, p=8, l2=l2)
-    found = problem.score_products(problem.scores(np.random.default_rng(1).normal(size=X.shape[1])))
-    return System(X, found.diagonal * problem.row_lengths**2, None, l2, found)
+    found = problem._score_products(problem.scores(np.random.default_rng(1).normal(size=X.shape[1])))
+    return System(X, found.diagonal * problem._row_lengths**2, None, l2, found)
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
@@ -124,13 +124,13 @@ def test_directions_without_curvature_end_a_system_and_descend():
 def test_a_wrong_product_makes_more_steps_and_no_wrong_answer(monkeypatch):
     """A planted bug: curvature of the negatives is lost. The gradient and the certificate decide all the same."""
     problem = MADE["PNormPush"](X, l2=1e-2)
-    right, plain = Declared.score_products, problem.solve("newton-cg")
+    right, plain = Declared._score_products, problem.solve("newton-cg")
 
     def wrong(self, scores) -> ScoreProducts:
         found = right(self, scores)
         return replace(found, product=lambda v: np.where(Y == 1, found.product(v), 0.0), curvature=None)
 
-    monkeypatch.setattr(Declared, "score_products", wrong)
+    monkeypatch.setattr(Declared, "_score_products", wrong)
     found = problem.solve("newton-cg")
     assert found.iterations > 2 * plain.iterations
     assert abs(found.value - plain.value) <= found.gap + plain.gap
@@ -184,14 +184,14 @@ def test_lbfgs_that_is_slow_hands_over_and_says_so():
 
 def test_a_gentler_risk_has_smaller_powers_and_the_same_slope_at_0():
     problem = cr.problems.PNormPush(X, Y, p=64, l2=1e-3)
-    gentle, p16 = problem.gentler(16.0), problem.changed(p=16)
+    gentle, p16 = problem._gentler(16.0), problem.changed(p=16)
     scores = np.random.default_rng(1).normal(size=len(Y))
     value, slope = gentle.value_and_gradient(scores)
     wanted, wanted_slope = p16.risk_and_score_gradient(scores)
     assert value == pytest.approx(wanted, abs=tolerance("summation"))
     assert np.allclose(slope, wanted_slope, atol=tolerance("summation"))
     with pytest.raises(TypeError, match="no sum of log-sum-exps"):
-        MADE["ConvexRisk"](X, l2=1e-2).gentler(16.0)
+        MADE["ConvexRisk"](X, l2=1e-2)._gentler(16.0)
 
 
 def test_a_steep_risk_is_approached_by_a_gentler_one_of_whatever_shape(monkeypatch):
@@ -203,8 +203,8 @@ def test_a_steep_risk_is_approached_by_a_gentler_one_of_whatever_shape(monkeypat
         plain = problem.solve("newton-cg")
     assert staged.converged
     assert staged.iterations < plain.iterations
-    right = Declared.gentler
-    monkeypatch.setattr(Declared, "gentler", lambda self, most: right(self, 0.1 * most))
+    right = Declared._gentler
+    monkeypatch.setattr(Declared, "_gentler", lambda self, most: right(self, 0.1 * most))
     wrong = problem.solve("newton-cg")
     assert wrong.converged
     for found in (plain, wrong):

@@ -37,7 +37,7 @@ class Regression(LinearScores):
     y: np.ndarray
 
     @property
-    def jax_risk(self):
+    def _jax_risk(self):
         size = shape_class(self.rows)
         return RiskData(_risk, (pad(self.y, size), pad(np.full(self.rows, 1.0 / self.rows), size)), (size,))
 
@@ -64,10 +64,10 @@ def test_without_known_inequalities_nothing_is_proved():
     with pytest.warns(cr.ConvergenceWarning):
         solution = Regression(X, SEPARABLE).solve("lbfgs", max_iter=30)
     assert solution.status in (cr.Status.MAX_ITER, cr.Status.FAILED)
-    assert Regression(X, SEPARABLE).prove_nonexistence() is None
+    assert Regression(X, SEPARABLE)._prove_nonexistence() is None
 
 
-@pytest.mark.parametrize("member", ["jax_risk", "risk_model", "reference_scores"])
+@pytest.mark.parametrize("member", ["_jax_risk", "risk_model", "reference_scores"])
 def test_a_risk_that_is_not_stated_is_asked_for(member):
     problem = type("Less", (Regression,), {member: getattr(LinearScores, member)})(X, NOISY, l2=0.1)
     with pytest.raises(NotImplementedError, match=f"Less has to state {member}"):

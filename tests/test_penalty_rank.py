@@ -43,7 +43,7 @@ def shares(v):
 def test_the_objective_is_its_double_loop(seed):
     problem = PenaltyRank.random(seed)
     rng = np.random.default_rng(seed)
-    for rho in (problem.start(), problem.random_start(rng), rng.dirichlet(np.ones(problem.dimension))):
+    for rho in (problem.start(), problem._random_start(rng), rng.dirichlet(np.ones(problem.dimension))):
         assert problem.objective(rho) == pytest.approx(by_loops(problem, rho), abs=tolerance("summation"))
 
 
@@ -100,16 +100,16 @@ def test_corners_are_those_of_nodes_that_keep_their_rank(seed):
     problem = PenaltyRank.random(seed)
     staying = np.diag(problem.operator.dense())
     assert np.allclose(problem.operator.diagonal(), staying, rtol=tolerance("atoms"))
-    nodes = [int(start.argmax()) for start in problem.fixed_starts()]
+    nodes = [int(start.argmax()) for start in problem._fixed_starts()]
     assert sorted(nodes) == sorted(set(nodes))
     assert np.allclose(staying[nodes], np.sort(staying)[::-1][: len(nodes)], rtol=tolerance("atoms"))
-    for start in problem.fixed_starts():
+    for start in problem._fixed_starts():
         assert start.sum() == pytest.approx(1.0)
         assert start.min() > 0
 
 
 def test_one_start_is_the_callers_alone(monkeypatch):
-    monkeypatch.setattr(PenaltyRank, "fixed_starts", lambda self: pytest.fail("asked for more"))
+    monkeypatch.setattr(PenaltyRank, "_fixed_starts", lambda self: pytest.fail("asked for more"))
     assert PenaltyRank.random(0).solve(MultiStart(starts=1)).converged
 
 

@@ -606,8 +606,8 @@ def test_a_price_that_is_beyond_the_rules_has_an_exact_model(form):
     X, y = data()
     pairs = [[i, k] for i in np.flatnonzero(y)[:3] for k in np.flatnonzero(1 - y)[:4]]
     push = cr.problems.Push(X, y, price, "hinge", l2=1.0)
-    assert push.model_is_nonlinear == form.startswith("nonlinear")
-    if push.model_is_nonlinear:
+    assert push._model_is_nonlinear == form.startswith("nonlinear")
+    if push._model_is_nonlinear:
         many = np.arange(800.0)
         with pytest.raises(ValueError, match=r"400 prices of 160000 losses in all, .*atoms\.square"):
             cr.problems.Push(many[:, None], many >= 400, price, "hinge", l2=1.0).solve("exact")
@@ -621,11 +621,11 @@ def test_a_sum_of_losses_may_be_a_variable():
     """Both forms of a disciplined price have one minimum; the first form of this instance stops at a gap of 0.03."""
     problem = cr.problems.Push.random(7017)
     values = []
-    for model in (problem.to_cvxpy(), problem.other_model()):
+    for model in (problem.to_cvxpy(), problem._modelled().other()):
         model.solve("CLARABEL")
         values.append(model.problem.value)
     assert values[1] == pytest.approx(values[0], rel=tolerance("two solvers"))
-    assert len(problem.other_model().problem.variables()) == 3
+    assert len(problem._modelled().other().problem.variables()) == 3
     assert problem.solve("exact").status is Status.CONVERGED
 
 
@@ -763,11 +763,11 @@ def test_the_price_of_an_expression_has_an_exact_model(form, loss):
     X, y = data()
     problem = Priced(X, y, prices.Custom(FORMS[form]), loss, l2=1.0)
     if isinstance(loss, losses.Hinge):
-        assert problem.model_is_nonlinear == form.startswith("nonlinear")
+        assert problem._model_is_nonlinear == form.startswith("nonlinear")
     fast, exact = problem.solve(), problem.solve("exact")
     assert exact.status is Status.CONVERGED
     assert abs(fast.value - exact.value) <= tolerance("two solvers") * max(1.0, abs(fast.value))
-    sizes = [len(model.problem.variables()) for model in (problem.to_cvxpy(), problem.other_model())]
+    sizes = [len(model.problem.variables()) for model in (problem.to_cvxpy(), problem._modelled().other())]
     if form == "composed" and isinstance(loss, losses.Hinge):
         assert sizes == [1, 3]  # the scores, and the sums
 

@@ -66,7 +66,7 @@ def test_model_and_reference_are_the_definition(name, seed):
     expected = objective(problem, w)
     found = model.value_at(w)
     assert close(found, expected, "conic value" if model.auxiliary else "summation")
-    assert close(problem.reference_risk(w)[0] + problem.penalty.value(w), expected, "summation")
+    assert close(problem.reference_minorant(w).risk + problem.penalty.value(w), expected, "summation")
 
 
 @EVERY
@@ -76,7 +76,7 @@ def test_subgradients_lie_below(name, seed):
     problem, w = draw(name, seed)
     rng = np.random.default_rng(seed)
     risk = lambda v: objective(problem, v) - problem.penalty.value(v)  # noqa: E731
-    for oracle in (problem.risk_and_subgradient, problem.reference_risk):
+    for oracle in (problem.risk_and_subgradient, problem._reference_risk):
         value, slope = oracle(w)
         assert slope.shape == (problem.dimension,)
         for scale in (1e-3, 0.1, 1.0):
@@ -161,7 +161,9 @@ def test_sparse_features_give_the_same(name, seed):
     twin = rebuilt(problem, X=sparse.csr_matrix(problem.X))
     assert sparse.issparse(twin.X)
     assert close(twin.objective(w), problem.objective(w), "summation")
-    assert np.allclose(twin.reference_risk(w)[1], problem.reference_risk(w)[1], rtol=1e-9, atol=1e-9)
+    assert np.allclose(
+        twin.reference_minorant(w).slope, problem.reference_minorant(w).slope, rtol=1e-9, atol=1e-9
+    )
     fast, dense = twin.solve(), problem.solve()
     assert close(fast.value, dense.value, "two solvers")
 
@@ -267,11 +269,13 @@ def test_weights_are_repeated_rows(name, seed):
     rows = np.repeat(np.arange(len(counts)), counts)
     repeated = rebuilt(problem, X=problem.X[rows], y=problem.y[rows])
     assert close(weighted.objective(w), repeated.objective(w), "summation")
-    assert np.allclose(weighted.reference_risk(w)[1], repeated.reference_risk(w)[1], rtol=1e-9, atol=1e-9)
+    assert np.allclose(
+        weighted.reference_minorant(w).slope, repeated.reference_minorant(w).slope, rtol=1e-9, atol=1e-9
+    )
     assert np.allclose(
         weighted.risk_and_subgradient(w)[1], repeated.risk_and_subgradient(w)[1], rtol=1e-9, atol=1e-9
     )
-    assert close(weighted.reference_risk(w)[0], repeated.reference_risk(w)[0], "summation")
+    assert close(weighted.reference_minorant(w).risk, repeated.reference_minorant(w).risk, "summation")
 
 
 @pytest.mark.parametrize("name", BIPARTITE)
@@ -279,13 +283,13 @@ def test_weights_are_repeated_rows(name, seed):
 def test_attained_says_whether_separable_data_reach_the_infimum(name, seed):
     """Pairs that lie 3 apart cost a hinge as little as those 6 apart, and a loss without a flat part more."""
     problem, _ = draw(name, seed)
-    if type(problem).is_separating is not Bipartite.is_separating:
+    if type(problem)._is_separating is not Bipartite._is_separating:
         pytest.skip(
             "the risk compares positives with one another, or with a quantile: no margin reaches its infimum"
         )
     apart = rebuilt(problem, X=np.where(problem.y == problem.y.max(), 3.0, 0.0)[:, None])
-    assert apart.is_separating(np.ones(1))
-    near, far = (apart.reference_risk(np.array([length]))[0] for length in (1.0, 2.0))
+    assert apart._is_separating(np.ones(1))
+    near, far = (apart.reference_minorant(np.array([length])).risk for length in (1.0, 2.0))
     assert apart._attained is (near == far)
 
 

@@ -27,7 +27,7 @@ from convexrank.proof import balls, products  # needs flint
 IN_BALLS = [
     name
     for name, cls in REGISTRY.items()
-    if issubclass(cls, LinearScores) and cls.ball_tangent is not LinearScores.ball_tangent
+    if issubclass(cls, LinearScores) and cls._ball_tangent is not LinearScores._ball_tangent
 ]
 EVERY = pytest.mark.parametrize("name", IN_BALLS)
 
@@ -38,7 +38,7 @@ def instances(name, count):
     while len(found) < count:
         problem = REGISTRY[name].random(seed)
         try:
-            problem.ball_tangent(balls.exact(np.zeros(problem.rows)))
+            problem._ball_tangent(balls.exact(np.zeros(problem.rows)))
             found.append((seed, problem))
         except cr.CertificateError as error:
             assert "Nothing is proved" in str(error) or "nothing is proved" in str(error)  # noqa: PT017
@@ -60,7 +60,7 @@ def at_random(problem, seed):
 def disagreement(problem, seed):
     """How far the form in balls is from the reference, relative to their size."""
     scores, (value, slope) = at_random(problem, seed)
-    tangent = problem.ball_tangent(balls.exact(scores))
+    tangent = problem._ball_tangent(balls.exact(scores))
     ours, theirs = np.append(balls.midpoints(tangent.slope), float(tangent.value)), np.append(slope, value)
     return float(np.abs(ours - theirs).max() / max(1.0, np.abs(theirs).max()))
 
@@ -81,13 +81,13 @@ def test_a_tangent_is_a_minorant(name, place):
     seed, problem = instances(name, 2)[place]
     scores, _ = at_random(problem, seed)
     point = balls.exact(scores)
-    tangent = problem.ball_tangent(point)
+    tangent = problem._ball_tangent(point)
     rng = np.random.default_rng(seed)
     for scale in (1e-3, 1.0, 3.0):
         other = balls.exact(scores + scale * rng.normal(size=len(scores)))
         steps = [a - b for a, b in zip(other, point, strict=True)]
         least = tangent.value - tangent.slack + balls.dot(tangent.slope, steps)
-        assert not problem.ball_tangent(other).value < least
+        assert not problem._ball_tangent(other).value < least
     assert not tangent.slack < 0
 
 
@@ -97,11 +97,11 @@ def test_balls_enclose_what_is_at_the_points_within(name):
     seed, problem = instances(name, 1)[0]
     scores, _ = at_random(problem, seed)
     scores = np.round(scores, 2)  # ties
-    wide = problem.ball_tangent([balls.arb(score, 1e-3) for score in scores.tolist()])
+    wide = problem._ball_tangent([balls.arb(score, 1e-3) for score in scores.tolist()])
     rng = np.random.default_rng(seed)
     for _ in range(5):
         at = balls.exact(scores + 1e-3 * rng.uniform(-1.0, 1.0, size=len(scores)))
-        inside = problem.ball_tangent(at)
+        inside = problem._ball_tangent(at)
         assert wide.value.overlaps(inside.value)
         assert wide.value.contains(inside.value.mid())
         if problem.differentiable and wide.slack == 0:
@@ -110,30 +110,30 @@ def test_balls_enclose_what_is_at_the_points_within(name):
         other = balls.exact(scores + 1e-2 * rng.normal(size=len(scores)))
         steps = [a - b for a, b in zip(other, at, strict=True)]
         least = inside.value - wide.slack + balls.dot(wide.slope, steps)
-        assert not problem.ball_tangent(other).value < least
+        assert not problem._ball_tangent(other).value < least
 
 
 class WrongSign(cr.problems.TopPush):
     """A planted bug: positives are pulled down."""
 
-    def ball_tangent(self, scores):
-        tangent = super().ball_tangent(scores)
+    def _ball_tangent(self, scores):
+        tangent = super()._ball_tangent(scores)
         return dataclasses.replace(tangent, slope=[-entry for entry in tangent.slope])
 
 
 class WrongPower(cr.problems.PNormPush):
     """A planted bug: another p."""
 
-    def ball_tangent(self, scores):
+    def _ball_tangent(self, scores):
         other = cr.problems.PNormPush(self.X, self.y, self.p + 0.01, l2=self.l2)
-        return other.ball_tangent(scores)
+        return other._ball_tangent(scores)
 
 
 class WrongWeights(cr.problems.IRPush):
     """A planted bug: weights of rows are left out."""
 
-    def ball_tangent(self, scores):
-        return cr.problems.IRPush(self.X, self.y, l2=self.l2).ball_tangent(scores)
+    def _ball_tangent(self, scores):
+        return cr.problems.IRPush(self.X, self.y, l2=self.l2)._ball_tangent(scores)
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_a_tangent_of_margins_is_a_minorant(case):
     problem = retargeting(OPTIONS[case])
     rng = np.random.default_rng(0)
     at = rng.normal(size=9)
-    tangent = problem.ball_tangent(balls.exact(at))
+    tangent = problem._ball_tangent(balls.exact(at))
     value, slope = problem.reference_scores(at)
     assert math.isclose(float(tangent.value), value, rel_tol=1e-9, abs_tol=1e-9)
     np.testing.assert_allclose(balls.midpoints(tangent.slope), slope, atol=1e-8)
@@ -131,16 +131,16 @@ def test_a_tangent_of_margins_is_a_minorant(case):
         other = at + scale * rng.normal(size=9)
         steps = [balls.arb(b) - a for a, b in zip(at.tolist(), other.tolist(), strict=True)]
         least = tangent.value - tangent.slack + balls.dot(tangent.slope, steps)
-        assert not problem.ball_tangent(balls.exact(other)).value < least
+        assert not problem._ball_tangent(balls.exact(other)).value < least
 
 
 class WrongReward(cr.problems.MarginRetargeting):
     """A planted bug: the reward is half."""
 
-    def ball_tangent(self, scores):
+    def _ball_tangent(self, scores):
         return cr.problems.MarginRetargeting(
             self.X, self.y, self.qid, self.divergence, self.margin, 0.5 * self.reward, self.bound, l2=self.l2
-        ).ball_tangent(scores)
+        )._ball_tangent(scores)
 
 
 @pytest.mark.parametrize("divergence", ["squared", "bit_entropy"])
@@ -150,9 +150,9 @@ def test_a_planted_reward_is_seen(divergence):
     wrong = WrongReward(right.X, right.y, right.qid, l2=0.05, **options)
     at = np.random.default_rng(0).normal(size=9)
     assert math.isclose(
-        float(right.ball_tangent(balls.exact(at)).value), right.reference_scores(at)[0], rel_tol=1e-9
+        float(right._ball_tangent(balls.exact(at)).value), right.reference_scores(at)[0], rel_tol=1e-9
     )
-    assert abs(float(wrong.ball_tangent(balls.exact(at)).value) - right.reference_scores(at)[0]) > 1e-3
+    assert abs(float(wrong._ball_tangent(balls.exact(at)).value) - right.reference_scores(at)[0]) > 1e-3
 
 
 def test_evidence_for_targets_may_be_anything():
@@ -237,14 +237,14 @@ def test_a_tangent_of_a_bounded_link_is_a_minorant(strong, smooth, bounds):
     problem = links(strong, smooth, bounds)
     rng = np.random.default_rng(1)
     at = np.round(rng.normal(size=8), 1)
-    tangent = problem.ball_tangent(balls.exact(at))
+    tangent = problem._ball_tangent(balls.exact(at))
     assert float(tangent.value.rad()) <= tolerance("summation")
     assert not tangent.slack < 0
     for scale in (0.1, 1.0, 5.0):
         other = at + scale * rng.normal(size=8)
         steps = [balls.arb(b) - a for a, b in zip(at.tolist(), other.tolist(), strict=True)]
         least = tangent.value - tangent.slack + balls.dot(tangent.slope, steps)
-        assert not problem.ball_tangent(balls.exact(other)).value < least
+        assert not problem._ball_tangent(balls.exact(other)).value < least
         assert float(least) <= problem.reference_scores(other)[0] + tolerance("summation")
     assert math.isclose(float(tangent.value), problem.reference_scores(at)[0], rel_tol=1e-9, abs_tol=1e-12)
 
@@ -261,14 +261,14 @@ def test_evidence_for_a_link_may_be_anything(strong, smooth, bounds):
     high = math.inf if high == -math.inf else high
     kind = LinkClass(strong, smooth, low, high)
     tangent = tangent_of_bounded_links(balls.exact(at), problem.y, kind, rng.normal(size=8), at)
-    truth = problem.ball_tangent(balls.exact(at))
+    truth = problem._ball_tangent(balls.exact(at))
     assert tangent.value.contains(truth.value.mid())
     assert float(tangent.slack) > float(truth.slack) + 1e-6
     for _ in range(5):
         other = at + rng.normal(size=8)
         steps = [balls.arb(b) - a for a, b in zip(at.tolist(), other.tolist(), strict=True)]
         least = truth.value - tangent.slack.upper() + balls.dot(tangent.slope, steps)
-        assert not problem.ball_tangent(balls.exact(other)).value < least
+        assert not problem._ball_tangent(balls.exact(other)).value < least
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def test_priced_sums_are_those_of_single_pairs(power, price, worth_and_steepness
     up, down = np.flatnonzero(labels > 1), np.flatnonzero(labels <= 1)
     point, loss = balls.exact(scores), LOSSES[power]
     problem = cr.problems.Push(np.zeros((len(scores), 1)), labels > 1, price, loss, sample_weight=weights)
-    sums = problem.ball_tangent(point)
+    sums = problem._ball_tangent(point)
     value, slope = balls.ZERO, [balls.ZERO] * len(scores)
     for k in down.tolist():
         lines = [(i, *loss.line(point[i] - point[k])) for i in up.tolist()]
@@ -151,7 +151,7 @@ def test_pairs_of_queries_are_counted():
     """The factor of a query is one over its number of pairs, and not of those with a loss."""
     grades = np.array([0.0, 0.0, 1.0, 2.0, 2.0])
     scores = balls.exact(np.array([5.0, -5.0, 0.0, 0.0, 0.0]))
-    one = cr.problems.RankSVM(np.zeros((5, 1)), grades).ball_tangent(scores)
+    one = cr.problems.RankSVM(np.zeros((5, 1)), grades)._ball_tangent(scores)
     # 6 + 6 + 6 for the row on top, 0 for the lowest, 1 + 1 for the middle against the upper ones: 8 pairs
     assert one.value == 20.0 / 8.0
 

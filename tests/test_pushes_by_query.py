@@ -57,10 +57,13 @@ def test_a_push_by_query_is_the_sum_of_those_of_the_queries(name, weighted):
     for query in range(4):
         some = qid == query
         alone = kind(X[some], y[some], sample_weight=None if counts is None else counts[some], **options)
-        value, gradient = alone.reference_risk(w)
+        value, gradient = alone._reference_risk(w)
         risk, slope = risk + value, slope + gradient
-    assert close(problem.reference_risk(w)[0], risk)
-    assert np.abs(problem.reference_risk(w)[1] - slope).max() <= tolerance("summation") * np.abs(slope).max()
+    assert close(problem.reference_minorant(w).risk, risk)
+    assert (
+        np.abs(problem.reference_minorant(w).slope - slope).max()
+        <= tolerance("summation") * np.abs(slope).max()
+    )
     assert close(problem.risk_and_subgradient(w)[0], risk)
     assert close(problem.definition(X @ w), risk)
     fast, exact = problem.solve(), problem.solve("exact")

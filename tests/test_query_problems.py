@@ -118,7 +118,7 @@ def test_the_order_of_rows_and_the_names_of_queries_do_not_matter(name, seed):
     words = np.array([f"query {number}" for number in problem.qid])
     twin = make(name, problem.X[order], problem.y[order], words[order], l2=0.1)
     assert close(twin.objective(w), problem.objective(w))
-    assert close(twin.reference_risk(w)[1], problem.reference_risk(w)[1])
+    assert close(twin.reference_minorant(w).slope, problem.reference_minorant(w).slope)
     grouped = make(name, problem.X, problem.y, QueryGroups.from_qid(problem.qid), l2=0.1)
     assert grouped.objective(w) == problem.objective(w)
     assert close(twin.solve().value, problem.solve().value)
@@ -206,7 +206,7 @@ def test_a_column_of_zeros_and_far_scores_do_no_harm(name):
     if "without offsets" not in name:  # e to the power of the score is then a prediction
         far = problem.objective(1e5 * w)
         assert np.isfinite(far)
-        assert np.isfinite(problem.reference_risk(1e5 * w)[1]).all()
+        assert np.isfinite(problem.reference_minorant(1e5 * w).slope).all()
 
 
 @EVERY
@@ -337,7 +337,7 @@ def test_divergences_may_be_objects():
 def test_a_point_that_meets_every_hinge_exactly_is_proved_optimal():
     """There all of the first subgradient is zero; the evidence lies around the point."""
     problem = RankSVM([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [1, 0, 1, 0], [1, 1, 2, 2], l2=0.1)
-    assert not problem.reference_risk(np.ones(2))[1].any()
+    assert not problem.reference_minorant(np.ones(2)).slope.any()
     assert problem.certificate(np.ones(2)).gap <= tolerance("certificate found anew")
     assert problem.certificate(np.array([1.1, 1.0])).gap >= 0.05 * (1.1**2 - 1.0) - SUMMATION
     assert problem.solve("exact").converged
@@ -393,7 +393,7 @@ def test_rank_cosine_is_not_convex_and_nothing_says_it_is():
     left, middle, right = (single.objective([v]) for v in (-3.0, -1.0, 1.0))
     assert middle > (left + right) / 2
     assert not {"Exact", "Convex"} & single.capabilities
-    assert not single.unique
+    assert not single.strong_convexity
     assert single.strong_convexity == 0.0
     with pytest.raises(ValueError, match="no exact model"):
         single.to_cvxpy()

@@ -404,5 +404,5 @@ def test_bad_input_is_refused(changes, error, words):
 def test_other_solvers_do_not_fit():
     with pytest.raises(ValueError, match="lacks Smooth"):
         RealizableLink.random(0).solve("lbfgs")
-    with pytest.raises(ValueError, match="lacks SplitFeasibility"):
+    with pytest.raises(ValueError, match="lacks Feasibility, SplitFeasibility"):
         cr.problems.LearnedDivergence([[1.0], [2.0]], [1.0, 2.0], strong=1.0).solve(ADMM())

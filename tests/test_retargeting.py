@@ -64,7 +64,7 @@ def close(a, b, name="summation", nan=False):
 
 def of_queries(problem, w):
     """The targets of the rows that count, query by query."""
-    return problem.split(problem.targets(w))[0]
+    return problem._split(problem.targets(w))[0]
 
 
 def inner_optimum(problem, scores, grades):
@@ -95,7 +95,7 @@ def inner_optimum(problem, scores, grades):
 @ORDERS
 def test_the_marginal_is_the_least_cost_over_targets_and_offsets(kind, order):
     problem, w = draw(kind, 1, order)
-    scores, targets = problem.split(problem.X @ w)[0], of_queries(problem, w)
+    scores, targets = problem._split(problem.X @ w)[0], of_queries(problem, w)
     total = 0.0
     for query in range(len(problem.groups)):
         rows = problem.groups.slices[query]
@@ -111,7 +111,7 @@ def test_the_marginal_is_the_least_cost_over_targets_and_offsets(kind, order):
 def test_oracle_and_reference_agree_and_the_gradient_is_exact(kind, order, seed):
     problem, w = draw(kind, seed, order)
     value, slope = problem.risk_and_subgradient(w)
-    other, other_slope = problem.reference_risk(w)
+    other, other_slope = problem._reference_risk(w)
     assert close(value, other)
     assert close(slope, other_slope)
     gradient = problem.gradient(w)
@@ -125,7 +125,7 @@ def test_a_divergence_of_your_own():
     X, y, qid = random_queries(np.random.default_rng(0))
     problem = Retargeting(X, y, qid, mine, l2=0.1)
     w = np.random.default_rng(0).normal(size=X.shape[1])
-    assert close(problem.objective(w), problem.reference_risk(w)[0] + 0.05 * w @ w)
+    assert close(problem.objective(w), problem.reference_minorant(w).risk + 0.05 * w @ w)
     assert close(problem.groups.sums(of_queries(problem, w)), 1.0)
 
 
@@ -227,7 +227,7 @@ def test_convex_for_the_squared_distance_alone(kind):
         assert least < -1e-3, "no counterexample: is it convex after all?"
         assert "Exact" not in problem.capabilities
         assert problem.strong_convexity == 0.0
-        assert not problem.unique
+        assert not problem.strong_convexity
         with pytest.raises(ValueError, match="not convex"):
             problem.to_cvxpy()
         assert problem.certificate(np.zeros(problem.dimension)).kind == "residual"
@@ -268,11 +268,11 @@ def test_regression_on_targets_is_exact(kind):
     divergence, options = KINDS[kind]
     problem = Retargeting(X, y, qid, divergence, l2=0.1, **options)
     targets, link = of_queries(problem, problem.start() + 0.1), problem.link
-    fitted = problem.minimize_block(1, np.concatenate((np.zeros(3), targets)))
+    fitted = problem._minimized(1, np.concatenate((np.zeros(3), targets)))
     assert np.array_equal(fitted[3:], targets)
 
     def cost(unknown):
-        scores = problem.split(X @ unknown[:3])[0]
+        scores = problem._split(X @ unknown[:3])[0]
         if link.simplex and link.offsets:
             scores = link.natural(scores, problem.groups)
         elif link.offsets:
@@ -308,7 +308,7 @@ def test_the_alternation_descends_to_a_stationary_point(kind, order):
 def test_one_pass_minimises_over_the_targets_first(kind, order):
     """Targets in order, at their best: the joint cost at them is the marginal."""
     problem, w = draw(kind, 4, order)
-    joint = problem.minimize_block(0, np.concatenate((w, np.zeros(problem.groups.rows))))
+    joint = problem._minimized(0, np.concatenate((w, np.zeros(problem.groups.rows))))
     targets, blocks = joint[len(w) :], problem.blocks
     along = targets[blocks.order]
     lowest = np.minimum.reduceat(along, blocks.offsets[:-1])

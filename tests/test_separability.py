@@ -198,12 +198,12 @@ def test_graded_labels(seed):
     problem = cr.problems.ConvexRisk(X, y.astype(float))
     found = find_separation(*problem._ordering())
     assert found.kind == "strict"
-    assert problem.is_separating(found.direction)
+    assert problem._is_separating(found.direction)
     wrong = y.copy()
     wrong[np.argmax(y)] = 0
     again = cr.problems.ConvexRisk(X, wrong.astype(float))
     found = find_separation(*again._ordering())
-    assert found.kind == "none" or again.is_separating(found.direction)
+    assert found.kind == "none" or again._is_separating(found.direction)
 
 
 @pytest.mark.parametrize("units", [1.0, np.array([1e-6, 1.0, 1e6])])
@@ -277,8 +277,8 @@ def test_a_solve_says_what_it_had_no_time_to_decide(monkeypatch):
         while True:
             check_time()
 
-    monkeypatch.setattr(type(problem), "may_lack_minimiser", lambda *_: True)
-    monkeypatch.setattr(type(problem), "prove_nonexistence", lambda _: endless())
+    monkeypatch.setattr(type(problem), "_may_lack_minimiser", lambda *_: True)
+    monkeypatch.setattr(type(problem), "_prove_nonexistence", lambda _: endless())
     start = time.perf_counter()
     solution = problem.solve(time_limit=0.5)
     assert solution.status is Status.CONVERGED

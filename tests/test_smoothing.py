@@ -147,12 +147,12 @@ KINDS = {
 def test_declared_risks_are_smoothed_as_the_packages_are(name):
     own, declared = COUPLES[name]
     rng = np.random.default_rng(3)
-    assert declared.first_width == own.first_width
+    assert declared._first_width() == own._first_width()
     assert "Smoothable" in declared.capabilities
     assert declared.default_solver == "continuation"
     for width in (1e-4, 0.05, 2.0, 60.0):
         w, v = 0.3 * rng.normal(size=4), rng.normal(size=4)
-        found, expected = declared.smoothed(w, width), own.smoothed(w, width)
+        found, expected = declared._smoothed(w, width), own._smoothed(w, width)
         size = 1.0 + 1.0 / width
         for member in ("risk", "value", "offset", "slope"):
             assert off(getattr(found, member), getattr(expected, member)) < SUMS, member
@@ -453,7 +453,7 @@ def test_the_hessian_of_the_highest_sums_is_that_of_its_products(loss, sparsely,
     )
     assert problem._smoothed_risks.tops
     for width in (0.1, 3.0, 30.0):
-        found = problem.smoothed(np.random.default_rng(1).normal(size=X.shape[1]), width)
+        found = problem._smoothed(np.random.default_rng(1).normal(size=X.shape[1]), width)
         truth = np.stack([found.product()(one) for one in np.eye(X.shape[1])])
         assert off(found.matrix(), truth, 1.0 + 1.0 / width) < SUMS
     monkeypatch.setattr(_smoothed_weights, "_VERY_MANY", problem.program.pair_count + 1)

@@ -107,7 +107,7 @@ def test_the_answer_after_a_sample_is_that_of_newton(small_samples, name, weight
     X, y = tall(20_000, 8)
     weights = np.random.default_rng(1).integers(0, 4, size=len(y)) if weighted else None
     problem = MADE[name](X, y, l2=1e-3, sample_weight=weights)
-    sample = problem.sample()
+    sample = problem._sample().problem
     assert sample.X.shape == (problem._start_rows, 8)
     # each row counts for those that it stands for
     for ours, theirs in (
@@ -127,7 +127,7 @@ def test_samples_are_the_same_each_time_and_hold_both_classes(small_samples):
     y[:] = 0
     y[5:85:5] = 1
     problem = cr.problems.PNormPush(X, y, p=4, l2=1e-2)
-    one, again = problem.sample(), problem.sample()
+    one, again = problem._sample().problem, problem._sample().problem
     assert np.array_equal(one.X, again.X)
     assert len(one.positives) > 1
     assert problem.solve(LBFGS()).converged
@@ -138,7 +138,7 @@ def test_beside_a_class_of_few_rows_no_sample_is_drawn(small_samples):
     y[:] = 0
     y[5:80:5] = 1  # one less than twice the columns
     problem = cr.problems.PNormPush(X, y, p=4, l2=1e-2)
-    assert problem.sample() is None
+    assert problem._sample() is None
     found, newton = problem.solve(LBFGS()), problem.solve("newton")
     assert found.converged
     assert abs(found.value - newton.value) <= found.gap + newton.gap
@@ -157,12 +157,12 @@ def test_a_start_of_the_callers_is_kept(small_samples):
 
 def test_where_there_are_few_rows_or_pairs_are_summed_nothing_is_sampled():
     X, y = tall(400, 3)
-    assert cr.problems.PNormPush(X, y, p=4).sample() is None
+    assert cr.problems.PNormPush(X, y, p=4)._sample() is None
     X, y = (np.tile(part, (175, *[1] * (part.ndim - 1))) for part in tall(400, 60))
     assert cr.problems.PNormPush(X, y, p=4)._sample_rows == 5_833
-    assert cr.problems.PNormPush(sparse.eye_array(70_000, 60, format="csr"), y, p=4).sample() is None
-    assert cr.problems.Push(X, y, 2).sample() is None
-    assert cr.problems.Push(X, y, 2, "squared_hinge").sample() is None
+    assert cr.problems.PNormPush(sparse.eye_array(70_000, 60, format="csr"), y, p=4)._sample() is None
+    assert cr.problems.Push(X, y, 2)._sample() is None
+    assert cr.problems.Push(X, y, 2, "squared_hinge")._sample() is None
 
 
 def test_separable_rows_in_the_sample_do_no_harm(small_samples):
@@ -172,7 +172,7 @@ def test_separable_rows_in_the_sample_do_no_harm(small_samples):
     y[0], y[1] = 1 - y[0], 1 - y[1]
     problem = cr.problems.PNormPush(X, y, p=1)
     with pytest.warns(cr.ConvergenceWarning, match="SEPARABLE"):
-        assert problem.sample().solve().status is cr.Status.SEPARABLE
+        assert problem._sample().problem.solve().status is cr.Status.SEPARABLE
     first, newton = problem.solve(LBFGS()), problem.solve("newton")
     assert first.converged
     assert newton.converged

@@ -413,8 +413,8 @@ def test_solving_again_does_not_compile_again():
     for seed in range(3):
         part = np.random.default_rng(seed).permutation(60)[: 50 + seed]
         cr.problems.PNormPush(X[part], Y[part], 2.0 + seed, l2=1e-2).solve()
-    jitted = jax_oracles._jitted_value_and_gradient(PUSH.jax_risk.function, 2, True)
-    sizes = {cr.problems.PNormPush(X[:n], Y[:n], 2).jax_risk.sizes for n in range(40, 61)}
+    jitted = jax_oracles._jitted_value_and_gradient(PUSH._jax_risk.function, 2, True)
+    sizes = {cr.problems.PNormPush(X[:n], Y[:n], 2)._jax_risk.sizes for n in range(40, 61)}
     assert len(sizes) <= 4
     assert jitted.count <= 40
 
@@ -438,8 +438,8 @@ def test_jaxopt_takes_a_partial_that_shows_no_data():
     from tests.small_problems import JaxObjective
 
     class Hidden(JaxObjective):
-        def jax_objective(self):
-            return Partial(super().jax_objective())
+        def _objective(self):
+            return Partial(super()._objective())
 
     solver = cr.solvers.JaxoptLBFGS()
     plain, hidden = (solver.init(kind(), np.zeros(kind().dimension)) for kind in (JaxObjective, Hidden))
@@ -452,8 +452,8 @@ def test_jaxopt_keeps_nothing_of_an_objective_that_is_a_plain_function():
     made = []
 
     class Watched(JaxObjective):
-        def jax_objective(self):
-            objective = super().jax_objective()
+        def _objective(self):
+            objective = super()._objective()
             made.append(weakref.ref(objective))
             return objective
 

@@ -36,19 +36,19 @@ def close(a, b, name="summation"):
 @EVERY
 def test_terms_are_those_of_problems_of_one_query(name):
     problem, w = draw(name), np.array([0.5, -1.0, 2.0])
-    gradients = problem.term_gradients(w)
+    gradients = problem._term_gradients(w)
     assert close(gradients.sum(axis=0), problem.risk_and_subgradient(w)[1])
     for query, gradient in enumerate(gradients):
         rows = problem.qid == problem.groups.ids[query]
         alone = draw(name, l2=0.1)
         alone = type(alone)(alone.X[rows], alone.y[rows], None, alone.divergence, l2=0.1, **KINDS[name][1])
         assert close(gradient, alone.risk_and_subgradient(w)[1])
-        assert close(gradient, problem.term_gradient(query, w))
+        assert close(gradient, problem._term_gradient(query, w))
     X = sparse.csr_array(problem.X)
     thin = type(problem)(X, problem.y, problem.qid, problem.divergence, l2=0.1, **KINDS[name][1])
-    assert close(thin.term_gradients(w), gradients)
-    assert close(thin.term_gradient(3, w), gradients[3])
-    assert close(thin.term_constants, problem.term_constants)
+    assert close(thin._term_gradients(w), gradients)
+    assert close(thin._term_gradient(3, w), gradients[3])
+    assert close(thin._term_constants(), problem._term_constants())
 
 
 @EVERY
@@ -56,8 +56,10 @@ def test_term_constants_are_lipschitz(name):
     problem, rng = draw(name), np.random.default_rng(0)
     for scale in (1e-2, 1.0, 5.0):
         one, step = rng.normal(size=3), scale * rng.normal(size=3)
-        change = np.linalg.norm(problem.term_gradients(one + step) - problem.term_gradients(one), axis=1)
-        assert (change <= problem.term_constants * np.linalg.norm(step) * (1 + tolerance("summation"))).all()
+        change = np.linalg.norm(problem._term_gradients(one + step) - problem._term_gradients(one), axis=1)
+        assert (
+            change <= problem._term_constants() * np.linalg.norm(step) * (1 + tolerance("summation"))
+        ).all()
 
 
 @EVERY

@@ -15,6 +15,7 @@ from convexrank.core.score_model import Curvature
 from convexrank.features import Thresholds
 from convexrank.problems import REGISTRY
 from convexrank.solvers import WorkingSets
+from convexrank.solvers.row_faces import Columnwise
 from convexrank.solvers.working_sets import _coordinate_descent, working_sets
 from convexrank.solvers.working_sets._coordinate_descent import ColumnModel
 from convexrank.solvers.working_sets._dual_newton import minimum_of_dual
@@ -38,7 +39,7 @@ def first(name, wanted):
 MODELS = [
     name
     for name in REGISTRY
-    if hasattr(REGISTRY[name], "score_model") and first(name, lambda one: one.differentiable and one.convex)
+    if hasattr(REGISTRY[name], "_score_model") and first(name, lambda one: one.differentiable and one.convex)
 ]
 
 
@@ -83,8 +84,8 @@ def test_score_models_are_second_order(name):
     problem = first(name, lambda one: one.differentiable and one.convex)
     rng = np.random.default_rng(0)
     scores = problem.scores(0.3 * rng.normal(size=problem.dimension))
-    found, direction, width = problem.score_model(scores), rng.normal(size=len(scores)), 1e-5
-    above, below = (problem.score_model(scores + sign * width * direction) for sign in (1.0, -1.0))
+    found, direction, width = problem._score_model(scores), rng.normal(size=len(scores)), 1e-5
+    above, below = (problem._score_model(scores + sign * width * direction) for sign in (1.0, -1.0))
     slope = (above.value - below.value) / (2 * width)
     assert found.gradient @ direction == pytest.approx(slope, rel=1e-5, abs=1e-7)
     if found.curvature is not None and found.curvature.exact:
@@ -96,7 +97,7 @@ def test_score_models_are_second_order(name):
 
 def in_weights(problem, w):
     """The curvature in the scores as one in the weights, from dense matrices."""
-    found, X = problem.score_model(problem.scores(w)).curvature, np.asarray(problem.X)
+    found, X = problem._score_model(problem.scores(w)).curvature, np.asarray(problem.X)
     shares = found.shares.toarray()
     bends = np.diag(found.diagonal) - (shares * found.rates) @ shares.T
     return X.T @ bends @ X + problem.l2 * np.eye(problem.dimension)
@@ -378,7 +379,7 @@ def test_the_minimum_of_the_dual_belongs_to_that_of_the_objective(name, l1):
     )
     problem = getattr(cr.problems, name)(X, *arguments, l1=1.0, l2=1e-3)
     problem = problem.changed(l1=l1 * problem.l1_max())
-    found = minimum_of_dual(problem, problem.penalty)
+    found = minimum_of_dual(problem.face(Columnwise), problem.penalty)
     assert problem.certificate(found.w).gap <= tolerance("certificate found anew") * max(
         1.0, abs(found.bound)
     )
@@ -389,7 +390,7 @@ def test_a_wrong_curvature_costs_steps_and_no_truth(factor, monkeypatch):
     X, y = data()
     problem = cr.problems.PNormPush(X, y, p=2, l1=0.05)
     right = problem.solve(tol=1e-9)
-    true_model = type(problem).score_model
+    true_model = type(problem)._score_model
 
     def wrong(self, scores):
         found = true_model(self, scores)
@@ -398,7 +399,7 @@ def test_a_wrong_curvature_costs_steps_and_no_truth(factor, monkeypatch):
             found.value, found.gradient, Curvature(factor * bend.diagonal, bend.shares, factor * bend.rates)
         )
 
-    monkeypatch.setattr(type(problem), "score_model", wrong)
+    monkeypatch.setattr(type(problem), "_score_model", wrong)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = problem.solve(tol=1e-9, max_iter=50)

@@ -115,12 +115,12 @@ def leave_one_out(solution: Any, rows: Any = None, *, verbose: bool = False) -> 
             f"solution is of a {type(problem).__name__}, expected one of a problem with a dual and with weights of "
             "rows, such as PNormPush, IRPush, TopPush or ConvexRisk."
         )
-    if problem.stream is not None:
+    if problem._stream is not None:
         refuse_chunks(problem.X, "bounds for each row")
     if not problem.l2 > 0:
         raise ValueError(f"l2 is {problem.l2}, expected more than 0: nothing else bounds how far w moves.")
     chosen, shows = _checked(rows, problem.rows), check_flag(verbose, "verbose")
-    logs = problem.log_sum_exps if isinstance(problem, Bipartite) else None
+    logs = problem._log_sum_exps if isinstance(problem, Bipartite) else None
     if logs is not None:
         distances = _of_logarithms(problem, logs.terms, solution.x)[chosen]
     else:

@@ -1,25 +1,26 @@
-"""Capabilities of problems: protocols, each of which declares all members that its solvers call.
+"""Capabilities of problems: protocols and faces, which declare all members that solvers call.
 
-A solver lists the names of the protocols that it needs, and its signature states them for the type checker. A protocol
-that only one method or one family of methods needs is in the file of that method: ``Blocks`` with ``alternating``,
-``Coordinates`` with ``boosting``, ``Smoothable`` and ``Mergeable`` with ``continuation``, ``FiniteSum`` with
-``stochastic-gradient``,
-``Lipschitz`` with ``accelerated``, ``JaxObjective`` with ``jaxopt-lbfgs``, ``JaxCurved`` with ``jax-newton``,
-``JaxProximal`` with ``jax-accelerated``, ``JaxSaddle`` with ``jax-no-regret-play``,
-``HessianProducts`` with ``newton-cg``,
-``Multimodal`` with ``multi-start``, ``Constrained`` with ``multiplier-search``, ``Flows`` with ``interior-point``,
-``Saddle``, ``AffineFixedPoint``, ``SplitFeasibility`` and ``SingleIndex`` with their families.
+A solver lists the names of the capabilities that it needs. What many methods call are members of the problem: a
+protocol declares them, and the signature of a solver states it for the type checker. What one family of methods calls
+is a :class:`Face`, a small object of its own that the problem makes when it is asked: ``problem.face(FiniteSum)``. The
+faces of problems with rows are in ``convexrank/solvers/row_faces.py``, those of graphs and games in
+``convexrank/solvers/graph_faces.py``. ``JaxObjective``, ``JaxCurved`` and ``JaxProximal`` say which functions of the
+face ``Compiled`` there are.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from convexrank.core.cvxpy_model import CvxpyModel
-from convexrank.core.results import Certificate, Status, Witness
+from convexrank.core.results import Certificate, Solution, Status, Witness
 from convexrank.regularizers import Penalty
 
 if TYPE_CHECKING:
@@ -30,20 +31,43 @@ __all__ = [
     "CertifiedInParts",
     "Convex",
     "Exact",
+    "Existence",
+    "Face",
     "Feasibility",
     "Field",
     "FixedPoint",
+    "InBalls",
+    "Modelled",
     "Ordered",
     "Proximal",
     "Referenced",
     "Smooth",
     "Solvable",
     "TwiceDifferentiable",
+    "has_objective",
     "is_field",
     "members",
+    "value_at",
 ]
 
 Array = np.ndarray
+
+
+class Face:
+    """What one family of methods asks of a problem, as an object of its own, with the members that the methods call.
+
+    A problem that names the class in ``capabilities`` makes the object in a method with the name of the class, such as
+    ``_finite_sum`` for ``FiniteSum``. ``problem.face(FiniteSum)`` calls it.
+    """
+
+    maker: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.maker = re.sub(r"(?=[A-Z])", "_", cls.__name__).lower()
+
+
+F = TypeVar("F", bound=Face)
 
 
 @runtime_checkable
@@ -71,8 +95,8 @@ class Solvable(Protocol):
         ...
 
     @property
-    def has_objective(self) -> bool:
-        """Whether there is an objective."""
+    def units(self) -> Array:
+        """Units of the unknowns that equalise their effects on the objective, powers of two."""
         ...
 
     @property
@@ -80,12 +104,18 @@ class Solvable(Protocol):
         """A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known."""
         ...
 
-    def adapt_solver(self, solver: Any) -> Any:
-        """Return the solver that runs in place of one that fits."""
+    def face(self, kind: type[F]) -> F:
+        """Return what one family of methods asks of this problem."""
         ...
 
-    def check_together(self, solver: Any, options: Any) -> None:
-        """Refuse what processes that solve the problem together are asked differently."""
+    def solve(
+        self, solver: Any = None, *, tol: float = 1e-8, time_limit: float | None = None, x0: Any = None
+    ) -> Solution:
+        """Solve."""
+        ...
+
+    def adapt_solver(self, solver: Any, options: Any = None) -> Any:
+        """Return the solver that runs in place of one that fits; refuse what processes are asked differently."""
         ...
 
     def start(self) -> Array:
@@ -100,29 +130,67 @@ class Solvable(Protocol):
         """Evaluate the objective."""
         ...
 
-    def value_at(self, x: Array) -> float:
-        """Return the objective at x, NaN where there is none."""
-        ...
-
     def project_feasible(self, x: Array) -> Array:
         """Return a feasible point near x."""
-        ...
-
-    def terminal_status(self, w: Array) -> Status | None:
-        """Recognise at w that no minimiser exists."""
-        ...
-
-    def may_lack_minimiser(self, w: Array) -> bool:
-        """Return whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
-        ...
-
-    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
-        """Explain why no minimiser exists: status, direction, detail; None where nothing is found."""
         ...
 
     def remark(self, x: Array) -> str:
         """Return a remark on an answer that met the tolerance."""
         ...
+
+
+@dataclass(frozen=True)
+class Modelled(Face):
+    """What is known of an exact model before it is made.
+
+    Parameters
+    ----------
+    other : callable, optional
+        Returns the model in another form, tried if conic solvers fail on the first.
+    is_nonlinear : bool
+        Whether the model is convex by a theorem only, and goes to a nonlinear solver.
+    always_feasible : bool
+        Whether some point satisfies all constraints whatever the data.
+    """
+
+    other: Callable[[], CvxpyModel] | None = None
+    is_nonlinear: bool = False
+    always_feasible: bool = False
+
+
+@dataclass(frozen=True)
+class InBalls(Face):
+    """A risk of linear scores in ball arithmetic, for proofs.
+
+    Parameters
+    ----------
+    tangent : callable
+        Takes scores to the risk and a tangent in them.
+    below : callable
+        Takes scores and a width to what the multipliers of the risk smoothed by the width prove: a linear function.
+    """
+
+    tangent: Callable[[Any], Any]
+    below: Callable[[Any, float], Any]
+
+
+@dataclass(frozen=True)
+class Existence(Face):
+    """What is known of a minimiser, and whether there is one.
+
+    Parameters
+    ----------
+    terminal_status : callable
+        Recognises at a point that no minimiser exists: separable data, an unbounded objective. None otherwise.
+    is_doubtful : callable
+        Whether a converged point is reason to ask ``explanation`` all the same.
+    explanation : callable
+        Explains why no minimiser exists: status, direction, detail; None where nothing is found.
+    """
+
+    terminal_status: Callable[[Array], Status | None]
+    is_doubtful: Callable[[Array], bool]
+    explanation: Callable[[], tuple[Status, Array, str] | None]
 
 
 @runtime_checkable
@@ -134,22 +202,8 @@ class Exact(Solvable, Protocol):
         """Number of examples, by which attempts that would take too long are left out; 0 where there are none."""
         ...
 
-    @property
-    def always_feasible(self) -> bool:
-        """Whether some point satisfies all constraints whatever the data."""
-        ...
-
-    @property
-    def model_is_nonlinear(self) -> bool:
-        """Whether the exact model is convex by a theorem only, and goes to a nonlinear solver."""
-        ...
-
     def to_cvxpy(self) -> CvxpyModel:
         """Return the cvxpy problem and its named variables, the unknown first."""
-        ...
-
-    def other_model(self) -> CvxpyModel | None:
-        """Return the same model in another form, tried if conic solvers fail on the first; None if there is none."""
         ...
 
 
@@ -183,11 +237,6 @@ class Convex(Solvable, Protocol):
 @runtime_checkable
 class Smooth(Solvable, Protocol):
     """The whole objective is differentiable."""
-
-    @property
-    def units(self) -> Array:
-        """Units of the unknowns that equalise their effects on the objective, powers of two."""
-        ...
 
     def value_and_gradient(self, w: Any) -> tuple[float, Array]:
         """Return the objective and its gradient."""
@@ -239,6 +288,16 @@ class Field(Solvable, Protocol):
     def prox(self, v: Array, step: float) -> Array:
         """Return the proximal map of the terms that the direction does not include, such as constraints."""
         ...
+
+
+def has_objective(problem: Solvable) -> bool:
+    """Return whether there is an objective; fixed points, fields and feasibility problems have none."""
+    return problem.capabilities.isdisjoint(("FixedPoint", "Feasibility", "Field"))
+
+
+def value_at(problem: Solvable, x: Array) -> float:
+    """Return the objective at x, NaN where there is none."""
+    return problem.objective(x) if has_objective(problem) else math.nan
 
 
 def is_field(problem: Solvable) -> TypeIs[Field]:
@@ -315,17 +374,21 @@ class Certified(Solvable, Protocol):
         ...
 
 
-@runtime_checkable
-class CertifiedInParts(Certified, Protocol):
-    """A certificate put together from parts of the unknowns, which processes compute beside one another."""
+@dataclass(frozen=True)
+class CertifiedInParts(Face):
+    """A certificate put together from parts of the unknowns, which processes compute beside one another.
 
-    def certificate_part(self, x: Array, part: int, parts: int) -> Array:
-        """Return the numbers that one part of the unknowns contributes at x; all parts have the same number of them."""
-        ...
+    Parameters
+    ----------
+    part : callable
+        Takes a point, the number of a part and that of all parts to the numbers that the part of the unknowns
+        contributes; all parts have the same number of them.
+    together : callable
+        Takes a point and the numbers of all parts, one row for each, to the bound.
+    """
 
-    def certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
-        """Return the bound at x from the numbers of all parts, one row for each part."""
-        ...
+    part: Callable[[Array, int, int], Array]
+    together: Callable[[Array, Array], Certificate]
 
 
 @cache

@@ -16,7 +16,14 @@ import numpy as np
 from convexrank.backend.deadline import OutOfTimeError, ending_after, stopped_inside
 from convexrank.backend.interruption import NOW, answered, check_interruption
 from convexrank.backend.progress import LOGGER, level_of_caller, progress_bar
-from convexrank.core.capabilities import Certified, Ordered, Solvable
+from convexrank.core.capabilities import (
+    Certified,
+    Existence,
+    Ordered,
+    Solvable,
+    has_objective,
+    value_at,
+)
 from convexrank.core.results import Certificate, Solution, Status, Witness
 
 Array = np.ndarray
@@ -151,6 +158,7 @@ class Monitor:
 
     def __init__(self, problem: Solvable, solver: Method, options: Options, x0: Array | None = None) -> None:
         self.problem, self.solver, self.options = problem, solver, options
+        self.has_objective, self.existence = has_objective(problem), problem.face(Existence)
         self.limit = options.max_iter if options.max_iter is not None else solver.default_max_iter
         self.start = time.perf_counter()
         self.trace: dict[str, list[float]] = {"objective": [], "gap": [], "seconds": []}
@@ -188,10 +196,10 @@ class Monitor:
             self._bar.update(state.iteration - self._bar.n)
         if not (math.isfinite(state.value) or self.is_finite(state)):
             return Status.FAILED
-        by = "value" if self.problem.has_objective else "residual"
+        by = "value" if self.has_objective else "residual"
         if self.best is None or getattr(state, by) <= getattr(self.best, by):
             self.best, self.certificate = state, None
-        terminal = self.problem.terminal_status(state.x)
+        terminal = self.existence.terminal_status(state.x)
         if terminal is not None:
             self.best, self._shown = state, True
             return terminal
@@ -208,7 +216,7 @@ class Monitor:
 
     def is_finite(self, state: State) -> bool:
         """Return whether a method can go on from a state."""
-        if self.problem.has_objective:
+        if self.has_objective:
             return math.isfinite(state.value)
         is_known = self.best is not None and state.x is self.best.x
         return (is_known or bool(np.isfinite(state.x).all())) and not math.isnan(state.residual)
@@ -272,11 +280,11 @@ class Monitor:
         if self._bar is not None:
             self._bar.close()
         best = self.best
-        if status in _UNFINISHED and not self.problem.has_objective:
+        if status in _UNFINISHED and not self.has_objective:
             best = self._completed(best)
         if best is None and status in STOPPED:
             best = self._start()
-        may_lack_minimiser = best is not None and self.problem.may_lack_minimiser(best.x)
+        may_lack_minimiser = best is not None and self.existence.is_doubtful(best.x)
         doubtful = status in _UNEXPLAINED or (
             may_lack_minimiser and status in (Status.CONVERGED, Status.MAX_ITER)
         )
@@ -285,7 +293,7 @@ class Monitor:
         if found is not None:
             status, direction, detail = found
             if not may_lack_minimiser:
-                best, self.certificate = State(direction, self.problem.value_at(direction), math.inf), None
+                best, self.certificate = State(direction, value_at(self.problem, direction), math.inf), None
         message = f"{status.message}; {detail}" if detail else status.message
         if self.last is not None and self.last.note:
             message = f"{message}; {self.last.note}"
@@ -307,7 +315,7 @@ class Monitor:
 
         A small residual does not say that a search among several stationary points is over.
         """
-        if self.best is None or not self.problem.has_objective:
+        if self.best is None or not self.has_objective:
             return status
         if self.certificate is None:
             with ending_after(moment_after(self.options) if status in STOPPED else math.inf):
@@ -330,7 +338,7 @@ class Monitor:
         """Return why there is no minimiser, in the time that is left; a remark where that is too short."""
         try:
             with ending_after(max(self.options.time_limit - self.seconds, moment_after(self.options))):
-                return self.problem.prove_nonexistence(), ""
+                return self.existence.explanation(), ""
         except OutOfTimeError:
             return None, _UNDECIDED
 
@@ -358,7 +366,7 @@ class Monitor:
         """The state of a run that was stopped before it had one; its value is NaN where that takes too long."""
         x, value = self.problem.start() if self._x0 is None else self._x0, math.nan
         with suppress(OutOfTimeError):
-            value = self.problem.value_at(x)
+            value = value_at(self.problem, x)
         return State(x, value, math.inf)
 
     def _certificate_of(self, best: State) -> Certificate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -328,21 +328,6 @@ def path(
     return Path(name, values[: len(solutions)], tuple(solutions), found, stopped, left)
 
 
-@runtime_checkable
-class Carrying(Protocol):
-    """A method that remembers the problem before, where problems differ in one parameter alone."""
-
-    name: str
-
-    def along_path(self, parameter: str) -> Any:
-        """Return a solver for such problems, one after the other; None where the parameter leaves nothing to remember.
-
-        Its ``next_start(solution)`` says where the next solve starts. Its ``columns_left`` has, for each problem, the
-        least number of columns that were looked at; None for a method that always looks at all.
-        """
-        ...
-
-
 class _Carried:
     """The solver of a path, where it is one that remembers the value before, and how many columns it looked at."""
 
@@ -353,9 +338,13 @@ class _Carried:
     def along(self, problem: Any, solver: Any, parameter: str) -> Any:
         """Return what solves the next value."""
         made = resolve(problem, solver)
-        if not isinstance(made, Carrying):
+        # a method that remembers the problem before, where problems differ in one parameter alone: its solver for such
+        # problems says by next_start(solution) where the next solve starts, and has in columns_left the least number of
+        # columns that were looked at, for each problem; None for a method that always looks at all
+        along_path = getattr(made, "along_path", None)
+        if along_path is None:
             return solver
-        self.solver = self.solver or made.along_path(parameter)
+        self.solver = self.solver or along_path(parameter)
         return solver if self.solver is None or self.solver.name != made.name else self.solver
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 
 from convexrank.backend.cached import cached_property, read_only
-from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.capabilities import Existence, F, Modelled, has_objective
 from convexrank.core.display import Displayed
 from convexrank.core.duality import dual_of, dual_solution
 from convexrank.core.paths import Path, path
@@ -70,11 +70,6 @@ class Problem(Displayed):
         """Number of unknowns."""
         raise self._unstated("dimension", "the number of unknowns")
 
-    @cached_property
-    def has_objective(self) -> bool:
-        """Whether there is an objective; fixed points, fields and feasibility problems have none, and value NaN."""
-        return not {"FixedPoint", "Feasibility", "Field"} & self.capabilities
-
     #: Why the default solver is the default, for messages.
     default_reason = ""
 
@@ -91,15 +86,8 @@ class Problem(Displayed):
         "what was compared states one formula; write definition(scores), or definition(x), to check that it is yours"
     )
 
-    #: Whether some point is known to satisfy all constraints whatever the data.
-    always_feasible = False
-
-    def other_model(self) -> CvxpyModel | None:
-        """Return the exact model in another form, tried if conic solvers fail on the first; None if there is none."""
-        return None
-
-    #: Whether the exact model is convex by a theorem only, and goes to a nonlinear solver.
-    model_is_nonlinear = False
+    def _modelled(self) -> Modelled:
+        return Modelled()
 
     #: A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known.
     strong_convexity = 0.0
@@ -128,23 +116,20 @@ class Problem(Displayed):
         """Return the proximal map of constraints and of terms that are not smooth: v where there are none."""
         return v
 
-    def value_at(self, x: Array) -> float:
-        """Return the objective at x, NaN where there is none."""
-        return self.objective(x) if self.has_objective else float("nan")
-
     #: Name of the solver used when none is asked for.
     default_solver: str
 
-    def adapt_solver(self, solver: Any) -> Any:
-        """Return the solver to run for a given one; another solver if solvers step in other variables than x."""
-        return solver
+    def adapt_solver(self, solver: Any, options: Any = None) -> Any:
+        """Return the solver to run for a given one; another solver if solvers step in other variables than x.
 
-    def check_together(self, solver: Any, options: Any) -> None:
-        """Refuse what processes that solve the problem together are asked differently."""
+        With options, of a solve that begins, refuse what processes that solve the problem together are asked
+        differently.
+        """
+        return solver
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective; fixed points, fields and feasibility problems have none."""
-        if self.has_objective:
+        if has_objective(self):
             raise self._unstated("objective(w)", "the value at w")
         raise ValueError(
             f"this {type(self).__name__} has no objective; ask certificate(x) how far x is from the answer."
@@ -228,7 +213,10 @@ class Problem(Displayed):
         """Return evidence of subgradients alone, which is what the checking program reads."""
         return witness
 
-    def terminal_status(self, w: Array) -> Status | None:
+    def _existence(self) -> Existence:
+        return Existence(self._terminal_status, self._may_lack_minimiser, self._prove_nonexistence)
+
+    def _terminal_status(self, w: Array) -> Status | None:
         """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""
         return None
 
@@ -236,13 +224,17 @@ class Problem(Displayed):
         """Return a remark on an answer that met the tolerance, such as that it is trivial."""
         return ""
 
-    def may_lack_minimiser(self, w: Array) -> bool:
-        """Return whether a converged point is reason to ask :meth:`prove_nonexistence` all the same."""
+    def _may_lack_minimiser(self, w: Array) -> bool:
+        """Return whether a converged point is reason to ask ``_prove_nonexistence`` all the same."""
         return False
 
-    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
+    def _prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Explain, after a solve that did not converge, why no minimiser exists: status, direction, detail."""
         return None
+
+    def face(self, kind: type[F]) -> F:
+        """Return what one family of methods asks of this problem; see :class:`convexrank.core.capabilities.Face`."""
+        return getattr(self, kind.maker)()
 
     def changed(self, **values: Any) -> Self:
         """Return the same problem with other parameters, such as ``l1=0.1``.

@@ -325,7 +325,7 @@ def solve(
     constraints: Any = None,
 ) -> Solution:
     """Carry out ``problem.solve``; see :meth:`convexrank.Problem.solve`."""
-    if own := _is_own(solver):
+    if _is_own(solver):
         asked = {"max_iter": max_iter, "time_limit": time_limit, "x0": x0, "callback": callback}
         _refuse_options(
             solver, {**asked, "verbose": verbose, "stop": stop, "checkpoint": checkpoint, "every": every}
@@ -348,8 +348,7 @@ def solve(
         if constraints is not None:
             solver = _under(problem, solver, constraints)
         made = resolve(problem, solver) if device is None else _on_device(problem, solver, device)
-        made = made if own else problem.adapt_solver(made)
-        problem.check_together(made, options)
+        made = problem.adapt_solver(made, options)
         asked, problem = problem, made.restricted(problem) if hasattr(made, "restricted") else problem
         if hasattr(made, "solve"):
             if options.checkpoint is not None:

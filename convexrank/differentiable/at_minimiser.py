@@ -159,7 +159,7 @@ class AtMinimiser:
 
     @property
     def _is_dense(self) -> bool:
-        return self.problem.has_curvature and len(self.w) <= _DENSE
+        return self.problem._has_curvature and len(self.w) <= _DENSE
 
     @cached_property
     def _dense(self) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,16 +53,11 @@ class EdgeBlock(NamedTuple):
         return EdgeBlock(first, last, offsets, self.sources[edges], weights)
 
 
-class Edges(Protocol):
-    """Edge storage that is read in blocks: a graph, or its files."""
-
-    def blocks(self, first: int, last: int) -> Iterator[EdgeBlock]:
-        """Yield the edges into some nodes."""
-        ...
-
-
 def each_block(
-    function: Callable[[EdgeBlock], Any], graph: Edges, bounds: Array, pool: Executor | None = None
+    function: Callable[[EdgeBlock], Any],
+    blocks: Callable[[int, int], Iterator[EdgeBlock]],
+    bounds: Array,
+    pool: Executor | None = None,
 ) -> list[Any]:
     """Call a function for every block of every range of nodes, each range on a thread of its own.
 
@@ -70,8 +65,8 @@ def each_block(
     ----------
     function : callable
         Calls compiled loops, which release the interpreter's lock.
-    graph : Graph
-        Has the edges.
+    blocks : callable
+        Yields the blocks of edges into the nodes of a range; that of a graph, or of its files.
     bounds : ndarray
         Ends of the ranges, from ``cuts``.
     pool : Executor, optional
@@ -84,7 +79,7 @@ def each_block(
     """
 
     def block_by_block(first: int, last: int) -> list[Any]:
-        return [function(block) for block in graph.blocks(first, last)]
+        return [function(block) for block in blocks(first, last)]
 
     return list(chain.from_iterable(each_range(block_by_block, bounds, pool=pool)))
 

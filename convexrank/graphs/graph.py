@@ -434,7 +434,7 @@ class Graph:
         def gathered(block: EdgeBlock) -> None:
             gather(*block.arrays, x, out, block.first, block.last)
 
-        each_block(gathered, self, cuts(self.offsets))
+        each_block(gathered, self.blocks, cuts(self.offsets))
         return out
 
     def push(self, s: Array) -> Array:

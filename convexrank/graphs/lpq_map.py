@@ -282,7 +282,7 @@ class NormMap:
                 low = low[block.offsets[low + 1] > block.offsets[low]]
             return low + block.first
 
-        lost = np.concatenate(each_block(roots, graph, cuts(graph.offsets)))
+        lost = np.concatenate(each_block(roots, graph.blocks, cuts(graph.offsets)))
         return out, lost
 
     def _row_logs(self, r: Array, rows: Array) -> Array:
@@ -307,7 +307,7 @@ class NormMap:
         def largest(block: EdgeBlock) -> None:
             self._gather(edge_sums.largest, block, sent, out)
 
-        each_block(largest, graph, cuts(graph.offsets))
+        each_block(largest, graph.blocks, cuts(graph.offsets))
         common = math.exp(float(self._common_logs(r).max(initial=-math.inf)))
         np.maximum(out, common, out=out)
         return self.factor * out**self.theta + self._constant(r)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -44,17 +45,17 @@ class Values:
         return {self.rows.names[0]: (float(len(self.values)), 100.0)}
 
 
-class _Measure(Protocol):
-    def values(self, y: Any, s: Any, qid: Any, name: str) -> tuple[Array, Any]:
-        """Check the scores, and return the value of each unit, and what `tuples` needs."""
-        ...
+Evaluate = Callable[[Array, Any, Any, str], tuple[Array, Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Graded:
-    """Graded rows, before they are ranked."""
+    """Graded rows, before they are ranked.
 
-    measure: _Measure
+    ``evaluate`` checks the scores, and returns the value of each unit, and what ``tuples`` needs.
+    """
+
+    evaluate: Evaluate
     y: Array
     qid: QueryGroups | None
     cluster: Array | None
@@ -62,7 +63,7 @@ class Graded:
 
     def ranked(self, s: Any, name: str = "s") -> Values:
         """Evaluate the scores, in O(n log n)."""
-        values, known = self.measure.values(self.y, s, self.qid, name)
+        values, known = self.evaluate(self.y, s, self.qid, name)
         n = len(values)
         everything = np.ones(n, dtype=bool)
         rows = Rows(
@@ -91,7 +92,7 @@ class RankingRisk:
         check_same_index(y=y, s=s, groups=groups)
         labels = check_vector(y, name="y")
         cluster = None if groups is None else cluster_numbers(groups, len(labels))
-        return Graded(self, labels, None, cluster, "rows")
+        return Graded(self.values, labels, None, cluster, "rows")
 
     def values(self, y: Array, s: Array, qid: Any, name: str) -> tuple[Array, Any]:
         """Return for each row the share of the pairs with it that are in the wrong order; and the ranks."""
@@ -206,10 +207,10 @@ class _OverQueries:
         return mean_bounds(ranked.values, alpha)
 
 
-def _read_queries(measure: _Measure, y: Any, s: Any, qid: Any) -> Graded:
+def _read_queries(evaluate: Evaluate, y: Any, s: Any, qid: Any) -> Graded:
     check_same_index(y=y, s=s, qid=None if isinstance(qid, QueryGroups) else qid)
     grades = check_vector(y, name="y")
-    return Graded(measure, grades, as_groups(qid, len(grades), required=True), None, "queries")
+    return Graded(evaluate, grades, as_groups(qid, len(grades), required=True), None, "queries")
 
 
 def _of_counting(values: Array) -> Array:
@@ -240,7 +241,7 @@ class NDCG(_OverQueries):
         """Read grades and queries."""
         _refuse_weights(sample_weight, "queries")
         del groups
-        return _read_queries(self, y, s, self.qid)
+        return _read_queries(self.values, y, s, self.qid)
 
     def per_query(self, y: Array, s: Array, qid: Any) -> Array:
         """Return the value of each query."""
@@ -260,7 +261,7 @@ class MeanAveragePrecision(_OverQueries):
         """Read grades and queries."""
         _refuse_weights(sample_weight, "queries")
         del groups
-        return _read_queries(self, y, s, self.qid)
+        return _read_queries(self.values, y, s, self.qid)
 
     def per_query(self, y: Array, s: Array, qid: Any) -> Array:
         """Return the value of each query."""

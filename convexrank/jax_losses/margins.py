@@ -188,7 +188,7 @@ class _Host:
         if problem is not None:
             exact = scores.astype(np.float64)
             value, gradient = np.nan, np.full(len(scores), np.nan)
-            if np.isfinite(problem.split(exact)[0]).all():
+            if np.isfinite(problem._split(exact)[0]).all():
                 value, gradient = problem.risk_and_score_gradient(exact)
         return np.asarray(value, scores.dtype), gradient.astype(scores.dtype)
 

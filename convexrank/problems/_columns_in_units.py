@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,9 +17,10 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import entries
-from convexrank.core.capabilities import Convex, Exact, Proximal
+from convexrank.core.capabilities import Convex, Exact, F, Modelled
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.regularizers import Penalty
+from convexrank.solvers.row_faces import Compiled, prox_on_device
 
 Array = np.ndarray
 
@@ -128,8 +130,8 @@ class OverABall(PenaltyInUnits):
         return error * (strong + (0.0 if self.strong.all() else radius))
 
 
-class _Steps(Convex, Proximal, Exact, Protocol):
-    """A problem that methods of plain steps take, with units of its columns; also in JAX where one asks for that."""
+class _Steps(Convex, Exact, Protocol):
+    """A problem that methods of plain steps take."""
 
     @property
     def X(self) -> Any:
@@ -140,22 +142,8 @@ class _Steps(Convex, Proximal, Exact, Protocol):
         """Return the risk as a cvxpy expression of the scores, and constraints that go with it."""
         ...
 
-    @property
-    def dtype(self) -> str:
-        """Floating type of the data."""
-        ...
 
-    def jax_smooth(self) -> Callable[[Any], Any]:
-        """Return the smooth part as a JAX function of w."""
-        ...
-
-    @property
-    def units(self) -> Array:
-        """Units of the unknowns that equalise their effects on scores and penalty, powers of two."""
-        ...
-
-
-def units_of_columns(problem: _Steps) -> Array | None:
+def units_of_columns(problem: Convex) -> Array | None:
     """Return units that are those of most columns, and smaller ones for larger columns; None where they are 1 or so."""
     units = np.minimum(problem.units, np.median(problem.units))
     return None if 1.0 / _LARGER <= units.min() and units.max() <= _LARGER else units
@@ -207,12 +195,13 @@ class ColumnsInUnits:
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return the smooth part, which includes l2, and its gradient."""
-        value, slope = self.problem.smooth_value_and_gradient(self.units * w)
-        return value, self.units * slope
+        point, l2 = self.units * w, self.problem.penalty.l2
+        value, slope = self.problem.risk_and_subgradient(point)
+        return value + 0.5 * l2 * float(point @ point), self.units * (slope + l2 * point)
 
     def nonsmooth_value(self, w: Array) -> float:
         """Return the part of the objective that is not smooth."""
-        return self.problem.nonsmooth_value(self.units * w)
+        return replace(self.problem.penalty, l2=0.0).value(self.units * w)
 
     def prox(self, v: Array, step: float) -> Array:
         """Proximal map of l1: weights of larger columns pay less for their size, in proportion to their units."""
@@ -221,11 +210,6 @@ class ColumnsInUnits:
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum at v from the gradient of the smooth part, at no cost."""
         return self.problem.gap_estimate(self.units * w, value, gradient / self.units)
-
-    @property
-    def dtype(self) -> str:
-        """Floating type of the data."""
-        return self.problem.dtype
 
     @property
     def dimension(self) -> int:
@@ -237,34 +221,30 @@ class ColumnsInUnits:
         """Number of examples n."""
         return self.problem.rows
 
-    @property
-    def model_is_nonlinear(self) -> bool:
-        """Whether the exact model goes to a nonlinear solver."""
-        return self.problem.model_is_nonlinear
+    def face(self, kind: type[F]) -> F:
+        """Return what one family of methods asks of this problem."""
+        return getattr(self, kind.maker)()
+
+    def _modelled(self) -> Modelled:
+        return Modelled(is_nonlinear=self.problem.face(Modelled).is_nonlinear)
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model, with scores as a variable of their own."""
         X: Any = entries(self.problem.X)
         scaled = X * self.units if isinstance(X, np.ndarray) else X @ sparse.diags_array(self.units)
-        return model_of_scores(
-            scaled, self.problem.risk_model, self.penalty, apart=True, nonlinear=self.model_is_nonlinear
-        )
+        nonlinear = self._modelled().is_nonlinear
+        return model_of_scores(scaled, self.problem.risk_model, self.penalty, apart=True, nonlinear=nonlinear)
 
-    def other_model(self) -> CvxpyModel:
-        """Return the same model."""
-        return self.to_cvxpy()
+    def _compiled(self) -> Compiled:
+        given = self.problem.face(Compiled)
 
-    def jax_smooth(self) -> Callable[[Any], Any]:
-        """Return the smooth part as a JAX function of v."""
-        from jax.tree_util import Partial
+        def in_units(made: Callable[[], Any]) -> Any:
+            from jax.tree_util import Partial
 
-        return Partial(_at_weights, self.problem.jax_smooth(), self.units)
+            return Partial(_at_weights, made(), self.units)
 
-    def jax_prox(self) -> Callable[[Any, Any], Any]:
-        """Return the proximal map of l1 as a JAX function of (v, step)."""
-        from convexrank.regularizers.on_device import proximal_map
-
-        return proximal_map(self.penalty)
+        objective, smooth = partial(in_units, given.objective), partial(in_units, given.smooth)
+        return Compiled(objective, smooth, partial(prox_on_device, self.penalty), given.dtype, given.rows)
 
 
 def _at_weights(smooth: Callable[[Any], Any], units: Any, v: Any) -> Any:

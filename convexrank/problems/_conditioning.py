@@ -184,7 +184,7 @@ def times_units(problem: _HasUnits, units: Array, before: tuple[Array, Any] | No
     if problem._mean_squares is not None:
         preset(made, _mean_squares=problem._mean_squares * units**2)
     if known is not None:
-        hand_over(known, made, "columns", "row_lengths")
+        hand_over(known, made, "_columns", "_row_lengths")
     return made
 
 

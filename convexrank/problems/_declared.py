@@ -39,6 +39,7 @@ from convexrank.problems._smoothed_weights import FAR, SmoothedRisks
 from convexrank.problems.duals._blocks import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._streams import refuse_chunks
+from convexrank.solvers.row_faces import Coordinates, HessianProducts, Smoothable
 
 Array = np.ndarray
 
@@ -108,7 +109,7 @@ class Declared(LinearScores):
         return log_sum_exps(self._form.root)
 
     @cached_property
-    def log_sum_exps(self) -> LogSumExps | None:
+    def _log_sum_exps(self) -> LogSumExps | None:
         """The risk as a weighted sum of log-sum-exps of rows in memory; None where it is something else."""
         terms = self._logarithmic if self._held.in_memory else None
         return None if terms is None else LogSumExps(terms, self.rows)
@@ -121,7 +122,9 @@ class Declared(LinearScores):
             names |= {"Mergeable"}
         if "Smooth" in names and self._form.bends and self._held.in_memory:
             names |= {"HessianProducts", "JaxCurved"} if "JaxObjective" in names else {"HessianProducts"}
-        return names | {"Coordinates"} if "JaxObjective" in names and self.log_sum_exps is not None else names
+        return (
+            names | {"Coordinates"} if "JaxObjective" in names and self._log_sum_exps is not None else names
+        )
 
     # whether kinks of very many rows are solved with some of them merged
     _merges_rows = False
@@ -134,12 +137,12 @@ class Declared(LinearScores):
         return self._form.smooth
 
     @property
-    def pairwise_curvature(self) -> bool:  # type: ignore[override]
+    def _pairwise_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives run over pairs."""
         return self._form.has_pairs and self._form.curved_pairs > 0
 
     @cached_property
-    def has_curvature(self) -> bool:  # type: ignore[override]
+    def _has_curvature(self) -> bool:  # type: ignore[override]
         """Whether second derivatives are known, and cheap enough for Newton's method."""
         form = self._form
         return form.bends and (not form.has_pairs or is_affordable(form, self.dimension))
@@ -154,22 +157,22 @@ class Declared(LinearScores):
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient (a subgradient) in the scores, in numpy."""
-        return (self.log_sum_exps or self.program).value_and_gradient(np.asarray(scores, dtype=np.float64))
+        return (self._log_sum_exps or self.program).value_and_gradient(np.asarray(scores, dtype=np.float64))
 
-    def score_model(self, scores: Array) -> ScoreModel:
+    def _score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores, where that is a diagonal and a few columns."""
         if not self._states_curvature:
-            return super().score_model(scores)
+            return super()._score_model(scores)
         scores = np.asarray(scores, dtype=np.float64)
-        if self.log_sum_exps is not None:
-            return self.log_sum_exps.score_model(scores)
+        if self._log_sum_exps is not None:
+            return self._log_sum_exps.score_model(scores)
         return ScoreModel(*curvature(self.program, scores))
 
-    def score_products(self, scores: Array) -> ScoreProducts:
+    def _score_products(self, scores: Array) -> ScoreProducts:
         """Return the risk to second order in the scores, by products of its Hessian with vectors."""
         if not self._states_curvature:
             return products(self.program, scores)
-        model = self.score_model(scores)
+        model = self._score_model(scores)
         return ScoreProducts.of(model)
 
     def weighted(self, sample_weight: Array | None, l2: Array | None) -> Any:
@@ -181,11 +184,25 @@ class Declared(LinearScores):
             WeightedRows.of(self, sample_weight, l2) if plain and "Coordinates" in self.capabilities else None
         )
 
-    def gentler(self, most: float) -> LogSumExps:
+    def _hessian_products(self) -> HessianProducts:
+        return HessianProducts(
+            self.X,
+            self.l2,
+            self.units,
+            self._row_lengths,
+            self._pairwise_curvature,
+            self.scores,
+            self.risk_and_score_gradient,
+            self._score_products,
+            self._gentler,
+            self.gap_estimate,
+        )
+
+    def _gentler(self, most: float) -> LogSumExps:
         """Return the log-sum-exps of the risk with powers up to ``most``."""
-        if self.log_sum_exps is None:
+        if self._log_sum_exps is None:
             raise TypeError(f"the risk of {type(self).__name__} is no sum of log-sum-exps.")
-        return self.log_sum_exps.no_steeper_than(most)
+        return self._log_sum_exps.no_steeper_than(most)
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
         """Return value, gradient and Hessian of risk + l2/2·‖w‖². O(n d²), or a sum over pairs for each column."""
@@ -193,8 +210,8 @@ class Declared(LinearScores):
             refuse_chunks(self.X, "second derivatives")
         w = self.check_point(w)
         scores = np.asarray(self.scores(w), dtype=np.float64)
-        if self.log_sum_exps is not None:
-            value, pull, hessian = self.log_sum_exps.second_order(self.X, scores)
+        if self._log_sum_exps is not None:
+            value, pull, hessian = self._log_sum_exps.second_order(self.X, scores)
         else:  # far away a steep risk is infinite; callers check
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 value, pull, hessian = self._in_weights.second_order(scores)
@@ -223,13 +240,16 @@ class Declared(LinearScores):
     def hessian_product(self, w: Any, v: Any) -> Array:
         """Return the Hessian of risk + l2/2·‖w‖² at w times v, shape (d,)."""
         w, v = self.check_point(w), self.check_point(v, "v")
-        if isinstance(stream := self.stream, LogStream):
+        if isinstance(stream := self._stream, LogStream):
             return stream.hessian_product(w, v) + self.l2 * v
         product = hessian_product(self.program, self._float_scores(w))
         image = product(np.asarray(times(self.X, v), dtype=np.float64))
         return np.asarray(transposed_times(self.X, image), dtype=np.float64) + self.l2 * v
 
-    def coordinates(self) -> LogSumExpCoordinates:
+    def _coordinates(self) -> Coordinates:
+        return Coordinates(self._coordinate_oracle, self.gap_estimate)
+
+    def _coordinate_oracle(self) -> LogSumExpCoordinates:
         """Return edges and exact line search along one weak ranker (column of X): what boosting needs.
 
         Raises
@@ -242,16 +262,16 @@ class Declared(LinearScores):
             raise ValueError(
                 f"boosting takes no l1 penalty, got l1={self.l1}; drop it, or use another solver."
             )
-        if self.log_sum_exps is None:
+        if self._log_sum_exps is None:
             raise ValueError(
                 f"{type(self).__name__} with these arguments is no sum of log-sum-exps of scores, which boosting needs."
             )
-        return LogSumExpCoordinates(self.X, self.log_sum_exps.terms, self.l2)
+        return LogSumExpCoordinates(self.X, self._log_sum_exps.terms, self.l2)
 
     # --- other languages ------------------------------------------------------------------------------------------
 
     @cached_property
-    def jax_risk(self) -> RiskData:
+    def _jax_risk(self) -> RiskData:
         """The risk as a JAX function of all scores."""
         return RiskData(JaxRisk(), JaxRisk.prepare(self.program.root), (shape_class(self.rows),))
 
@@ -266,7 +286,7 @@ class Declared(LinearScores):
         return cvxpy_model(self.program.root, scores, sums_apart=True)
 
     @cached_property
-    def model_is_nonlinear(self) -> bool:  # type: ignore[override]
+    def _model_is_nonlinear(self) -> bool:  # type: ignore[override]
         """Whether cvxpy's rules do not show that a function of one's own is convex."""
         return is_nonlinear(self.program)
 
@@ -291,27 +311,27 @@ class Declared(LinearScores):
         """The slope of the objective far out along w, without a penalty or with l1 alone; whether it falls for ever."""
         return recession.far_out(self.program, self._float_scores(w), self.l1 * float(np.abs(w).sum()))
 
-    def is_separating(self, w: Array) -> bool:
+    def _is_separating(self, w: Array) -> bool:
         """Return whether the risk falls for ever along w."""
         return self._far_out(w)[1]
 
-    def terminal_status(self, w: Array) -> Status | None:
+    def _terminal_status(self, w: Array) -> Status | None:
         """Recognise an objective without a bound, and one without a minimiser."""
         if self.penalty.bounded or math.isfinite(self.risk_infimum):
-            return super().terminal_status(w)
-        return Status.UNBOUNDED if self._far_out(w)[0] < 0.0 else super().terminal_status(w)
+            return super()._terminal_status(w)
+        return Status.UNBOUNDED if self._far_out(w)[0] < 0.0 else super()._terminal_status(w)
 
     def _ordering(self) -> tuple[Any, Any] | None:
         """Return (A, B) with Aw + Bt ≥ 0 for some t exactly where the risk of no query ever rises along w."""
         found = never_rising(self.program)
         return None if found is None else (found[0] @ entries(self.X), found[1])
 
-    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
+    def _prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Look for a direction along which the risk falls for ever, by linear programming; what is found is checked."""
-        found = super().prove_nonexistence()
+        found = super()._prove_nonexistence()
         if found is None or not self._far_out(found[1])[1]:
             return None
-        return self.terminal_status(found[1]) or found[0], *found[1:]
+        return self._terminal_status(found[1]) or found[0], *found[1:]
 
     def _shared_at_zero(self) -> tuple[Array, Array] | None:
         return super()._shared_at_zero() if self.differentiable else shared_at_zero(self.program)
@@ -327,8 +347,10 @@ class Declared(LinearScores):
     def _smoothed_risks(self) -> SmoothedRisks:
         return SmoothedRisks(self.X, Smoothing(self.program))
 
-    @property
-    def first_width(self) -> float:
+    def _smoothable(self) -> Smoothable:
+        return Smoothable(self._first_width, self._smoothed)
+
+    def _first_width(self) -> float:
         """A width from which on the smooth function changes slowly: by the entries of a maximum, or the margin."""
         return self._reach * self._smoothed_risks.smoothing.first_width
 
@@ -342,7 +364,7 @@ class Declared(LinearScores):
         """How large scores may become where nothing but l2 bounds them."""
         return 1.0 if math.isfinite(self.risk_infimum) else self._smoothed_risks.reach(self.l2)
 
-    def smoothed(self, w: Array, width: float) -> Smoothed:
+    def _smoothed(self, w: Array, width: float) -> Smoothed:
         """Return a smooth function below the risk at w, with its derivatives."""
         return self._smoothed_risks.at(self._float_scores(w), width)
 
@@ -354,7 +376,7 @@ class Declared(LinearScores):
             offset, slopes = below(self.program, self._smoothed_risks.smoothing.at(width), scores)
         return offset + float(slopes @ scores), slopes
 
-    def ball_below(self, scores: Any, width: float) -> Any:
+    def _ball_below(self, scores: Any, width: float) -> Any:
         """Return :meth:`_reference_below` in ball arithmetic."""
         from convexrank.modelling.balls import as_objects
         from convexrank.modelling.smoothing.below import below_in_balls
@@ -369,7 +391,7 @@ class Declared(LinearScores):
     @cached_property
     def _tall(self) -> LogSumExps | None:
         """The log-sum-exps of a dense X in memory with so many rows that some of them tell the curvature of all."""
-        logs = self.log_sum_exps if isinstance(self.X, np.ndarray) and self._sample_rows > 0 else None
+        logs = self._log_sum_exps if isinstance(self.X, np.ndarray) and self._sample_rows > 0 else None
         return logs if logs is not None and logs.is_moderate else None
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
@@ -382,7 +404,7 @@ class Declared(LinearScores):
                 return found[:2]
         return super().risk_and_subgradient(w)
 
-    def sampled_curvature(self, w: Array) -> SampledCurvature | None:
+    def _sampled_curvature(self, w: Array) -> SampledCurvature | None:
         """Return the Hessian at w of some rows, drawn by their weights in it, and what bounds that of all from below.
 
         None where rows are out of memory, or sampling does not pay.
@@ -423,7 +445,7 @@ class Declared(LinearScores):
     @cached_property
     def _reference(self) -> Reference | LogSumExps:
         """Base of certificates: plain numpy, which shares no code with the steps that solvers run."""
-        logs = self.log_sum_exps
+        logs = self._log_sum_exps
         return logs if logs is not None and logs.is_moderate else Reference(self.program)
 
     def _reference_value(self, scores: Array) -> float:
@@ -448,7 +470,7 @@ class Declared(LinearScores):
             return found
         return rounded(found, self._reference, scores, lengths, proved)
 
-    def ball_tangent(self, scores: Any) -> Any:
+    def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, for proofs; shape (n,) in and out."""
         from convexrank.modelling.balls import as_objects, tangent_in_balls
         from convexrank.proof.balls import ZERO, Tangent

@@ -25,8 +25,9 @@ from convexrank.modelling.smoothing.merging import ALONE, groups_of_rows, may_me
 from convexrank.problems._declared import Declared
 from convexrank.problems._samples import drawn_rows, merged_rows, rows_of_sample
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
-from convexrank.problems.out_of_memory._queries import QuerySample, sample_of, streamed
+from convexrank.problems.out_of_memory._queries import sample_of, streamed
 from convexrank.problems.out_of_memory._streams import Stream
+from convexrank.solvers.row_faces import Mergeable, Sample
 
 Array = np.ndarray
 
@@ -110,7 +111,7 @@ class Formulation(Declared):
         keep(self, sample_weight=check_weights(self.sample_weight, rows))
         keep(self, y=self._checked_labels(rows))
         # wrong queries, and an expression that is not convex, are refused here, not at the first solve
-        _ = self._queries, self.log_sum_exps
+        _ = self._queries, self._log_sum_exps
 
     #: What messages call the labels.
     _labels_are: ClassVar[str] = "labels"
@@ -161,7 +162,7 @@ class Formulation(Declared):
         return self._groups.by_query
 
     @cached_property
-    def stream(self) -> Stream | None:
+    def _stream(self) -> Stream | None:
         """The evaluator of rows out of memory in one pass; None if X or all n scores are in memory."""
         if self._held.in_memory:
             return None
@@ -180,7 +181,7 @@ class Formulation(Declared):
         None is drawn where slopes are not bounded: far from the minimiser sums of powers bend otherwise than near it.
         """
         wanted = rows_of_sample(self.X)
-        if not wanted or self._queries is not None or not self.has_curvature or self.pairwise_curvature:
+        if not wanted or self._queries is not None or not self._has_curvature or self._pairwise_curvature:
             return 0
         functions = [node.function for node in self._form.nodes if isinstance(node, Elementwise)]
         return 0 if any(math.isinf(function.most) for function in functions) else wanted
@@ -189,15 +190,19 @@ class Formulation(Declared):
     def _start_rows(self) -> int:
         """Rows of the sample that gives the start; in memory those that give the Hessian are drawn again."""
         wanted = self._sample_rows
-        return min(wanted, _START_ROWS * self.dimension) if self.log_sum_exps is not None else wanted
+        return min(wanted, _START_ROWS * self.dimension) if self._log_sum_exps is not None else wanted
 
-    def sample(self) -> Self | QuerySample | None:
+    def _sample(self) -> Sample | None:
         """Return the problem of a sample, at most half of each class; its rows are weighted accordingly."""
         if self._queries is not None:
             return None if self._held.in_memory else sample_of(self)
         wanted = self._start_rows
         # few rows are easily separated from a sample of the others, whose minimiser is far from that of all then
-        return self._drawn(wanted) if wanted and min(map(len, self._classes)) >= 2 * self.dimension else None
+        return (
+            Sample(self._drawn(wanted))
+            if wanted and min(map(len, self._classes)) >= 2 * self.dimension
+            else None
+        )
 
     @property
     def _classes(self) -> list[Array]:
@@ -221,16 +226,19 @@ class Formulation(Declared):
         many = filled >= max(_MANY, _MANY_PER_COLUMN * self.dimension)
         return many and self._queries is None and may_merge(self._form)
 
-    def first_rows(self) -> Self:
+    def _mergeable(self) -> Mergeable:
+        return Mergeable(self._first_rows, self._first_share, self._merged)
+
+    def _first_rows(self) -> Self:
         """Return the problem of some rows, which tells about where the minimiser is."""
         return self._drawn(max(self.rows // _ONE_OUT_OF, _FIRST))
 
     @property
-    def first_share(self) -> float:
+    def _first_share(self) -> float:
         """The share of rows near kinks that stands alone at first: about what the first rows do not tell."""
         return min(_TOLD / math.sqrt(self.rows), _MOST_ALONE)
 
-    def merged(self, w: Array, share: float, before: Array | None) -> tuple[Self, Array] | None:
+    def _merged(self, w: Array, share: float, before: Array | None) -> tuple[Self, Array] | None:
         """Return the problem with rows merged that are far from all kinks at w, and their sides; None where few are.
 
         It is nowhere above this one, and equal to it where sides are known and near w, up to the share of rows that

@@ -76,7 +76,7 @@ class CvxpyFormulation(LinearScores):
     definition: ClassVar[Callable[..., float] | None] = None
 
     #: Whether X may be a design that is never built.
-    takes_designs = False
+    _takes_designs = False
     differentiable = False
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -26,7 +26,7 @@ sparsity enforcing penalties, JMLR 18, 2017).
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import optimize, sparse
@@ -38,7 +38,7 @@ from convexrank.core.minorants import EPS, LinearRisk, rounding
 from convexrank.core.results import Witness
 from convexrank.core.score_model import movement
 from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._columns import Columnwise
+from convexrank.solvers.row_faces import Columnwise
 
 Array = np.ndarray
 
@@ -103,23 +103,16 @@ def least_steepness(rows: Any, pull: Array, shared: Array, most: Array, penalty:
     return steepest if steepest > _ROUNDING * unit else 0.0
 
 
-class _Scored(LinearRisk, Columnwise, Protocol):
-    """Protocol of problems to which the rule applies, besides what certificates use."""
-
-
-def proved_zeros(problem: _Scored, w: Array, witness: Witness | None) -> Array:
+def proved_zeros(problem: LinearRisk, rows: Columnwise, w: Array, witness: Witness | None) -> Array:
     """Return which weights are 0 at every minimiser, shape (d,); none where the curvature of the dual is not known."""
-    penalty, none = problem.penalty, np.zeros(problem.dimension, dtype=bool)
-    if penalty.l1 == 0 or penalty.ball is not None or not held_as(problem.X).in_memory:
-        return none
-    found = _evidence(problem, w, witness)
-    bends_and_ranges = _sizes(problem, found[1]) if found is not None else None
+    penalty, found = problem.penalty, _evidence(problem, rows, w, witness)
+    bends_and_ranges = _sizes(rows, found[1]) if found is not None else None
     if found is None or bends_and_ranges is None:
-        return none
+        return np.zeros(problem.dimension, dtype=bool)
     pull, _, steepness, gap = found
-    slopes = np.asarray(transposed_times(problem.X, pull), dtype=np.float64)
+    slopes = np.asarray(transposed_times(rows.X, pull), dtype=np.float64)
     reach = movement(*bends_and_ranges, steepness, gap) * (1.0 + 64.0 * EPS)
-    reach += rounding(len(pull) + len(w)) * float(np.abs(pull) @ problem.row_lengths)
+    reach += rounding(len(pull) + len(w)) * float(np.abs(pull) @ rows.row_lengths)
     steep = (
         np.abs(slopes)
         if penalty.nonnegative is None
@@ -129,7 +122,7 @@ def proved_zeros(problem: _Scored, w: Array, witness: Witness | None) -> Array:
 
 
 def _evidence(
-    problem: _Scored, w: Array, witness: Witness | None
+    problem: LinearRisk, rows: Columnwise, w: Array, witness: Witness | None
 ) -> tuple[Array, Array, float, float] | None:
     """A dual point, the diagonal of the curvature there, the steepness of the terms, and the gap that it leaves."""
     penalty, own = problem.penalty, problem.reference_minorant(w)
@@ -148,7 +141,7 @@ def _evidence(
             gap = value - lower + error
     if not 0.0 <= gap < math.inf:
         return None
-    models = [problem.score_model(np.asarray(times(problem.X, point), dtype=np.float64)) for point in points]
+    models = [rows.model(np.asarray(times(rows.X, point), dtype=np.float64)) for point in points]
     curvatures = [model.curvature for model in models]
     steepness = max(math.inf if one is None else one.steepness for one in curvatures)
     if not math.isfinite(steepness):
@@ -163,11 +156,11 @@ def _evidence(
     return np.asarray(pull), np.asarray(diagonal), steepness, gap
 
 
-def _sizes(problem: _Scored, diagonal: Array) -> tuple[Array, Array] | None:
+def _sizes(rows: Columnwise, diagonal: Array) -> tuple[Array, Array] | None:
     """An upper bound on the curvature along each column, and the range of its entries."""
-    X = problem.X
+    X = rows.X
     if not held_as(X).built:
         # indicators, perhaps with a sign; other designs are left alone
         return None if X.mean_squares is not None else (np.abs(X.T @ diagonal), np.ones(X.shape[1]))
-    sizes = problem.columns.sizes
+    sizes = rows.columns.sizes
     return None if sizes is None else (squares_times(X, diagonal), sizes.ranges)

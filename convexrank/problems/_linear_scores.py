@@ -25,6 +25,7 @@ from convexrank.backend.gram import (
 from convexrank.backend.interruption import Block
 from convexrank.backend.jax_oracles import RiskData
 from convexrank.backend.jax_start import uses_jax
+from convexrank.core.capabilities import InBalls, Modelled
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.core.minorants import Minorant, tangent
@@ -57,8 +58,9 @@ from convexrank.problems._conditioning import (
 from convexrank.problems._largest_l1 import least_steepness, proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems.out_of_memory._streams import Stream, check_chunks
-from convexrank.regularizers import L1Ball, L2Ball, Penalty
+from convexrank.regularizers import Penalty
 from convexrank.solvers.change_of_variables import ChangeOfVariables
+from convexrank.solvers.row_faces import Columnwise, Compiled, Sampled, prox_on_device
 from convexrank.solvers.working_sets._columns import Columns
 
 Array = np.ndarray
@@ -77,7 +79,7 @@ class LinearScores(Problem):
     r"""Base of the problems :math:`\min_w R(Xw) + \tfrac{\lambda_2}{2}\|w\|^2 + \lambda_1\|w\|_1`.
 
     A formulation gives its risk R three times, and the verifier compares the three: as a JAX function
-    (:attr:`jax_risk`), as a cvxpy expression (:meth:`risk_model`), and as plain numpy with a subgradient
+    (``_jax_risk``), as a cvxpy expression (:meth:`risk_model`), and as plain numpy with a subgradient
     (:meth:`reference_scores`), on which certificates rest.
     """
 
@@ -99,7 +101,7 @@ class LinearScores(Problem):
             self.X.agree(type(self).__name__, partial(arguments_of, self))
             keep(self, _over_processes=True)
             check_chunks(self, self.X, self._takes_chunks, bool(self.l1 or self.l2))
-        if not self._held.built and not self.takes_designs:
+        if not self._held.built and not self._takes_designs:
             raise TypeError(
                 f"X is {shown(self.X)}, but {type(self).__name__} works on a matrix; pass X.toarray()."
             )
@@ -118,33 +120,33 @@ class LinearScores(Problem):
     convex = True
 
     #: Whether X may be a design that is never built.
-    takes_designs = True
+    _takes_designs = True
 
     #: Whether X may be :class:`convexrank.data.Chunks`, rows out of memory.
     _takes_chunks = False
 
     @cached_property
-    def stream(self) -> Stream | None:
+    def _stream(self) -> Stream | None:
         """The evaluator of rows out of memory in one pass; None if X or all n scores are in memory."""
         return None
 
-    #: Whether ``score_model`` has the curvature of the risk.
+    #: Whether ``_score_model`` has the curvature of the risk.
     _states_curvature = False
 
     #: A number that the risk is never below.
     risk_infimum = 0.0
 
     @property
-    def jax_risk(self) -> RiskData:
+    def _jax_risk(self) -> RiskData:
         """The risk as a JAX function of the (padded) parts of the scores."""
-        raise self._unstated("jax_risk", "a RiskData, what the fast solvers run")
+        raise self._unstated("_jax_risk", "a RiskData, what the fast solvers run")
 
-    def split(self, scores: Array) -> tuple[Array, ...]:
+    def _split(self, scores: Array) -> tuple[Array, ...]:
         """Cut a score vector into the parts that the risk takes."""
         return (scores,)
 
-    def join(self, parts: tuple[Array, ...]) -> Array:
-        """Put gradients with respect to the (padded) parts together again: the transpose of :meth:`split`."""
+    def _join(self, parts: tuple[Array, ...]) -> Array:
+        """Put gradients with respect to the (padded) parts together again: the transpose of ``_split``."""
         return parts[0][: self.rows]
 
     def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
@@ -171,7 +173,7 @@ class LinearScores(Problem):
     #: Whether the risk reaches its infimum on separable data (hinge-like losses do).
     _attained = False
 
-    def is_separating(self, w: Array) -> bool:
+    def _is_separating(self, w: Array) -> bool:
         """Return whether the scores Xw rank every pair strictly as asked."""
         return False
 
@@ -184,19 +186,17 @@ class LinearScores(Problem):
 
     # --- what follows ---------------------------------------------------------------------------------------------
 
-    @property
-    def ball(self) -> L1Ball | L2Ball | None:
-        """A constraint on w, if the problem has one."""
-        return None
+    #: A constraint on w, if the problem has one.
+    _ball = None
 
     @cached_property
     def penalty(self) -> Penalty:
         """The part of the objective that depends on w alone."""
         nonnegative = None if self._held.built else self._held.nonnegative
-        return Penalty(self.l2, self.l1, self.ball, nonnegative)
+        return Penalty(self.l2, self.l1, self._ball, nonnegative)
 
-    #: Whether some point satisfies all constraints whatever the data: here w = 0 does.
-    always_feasible = True
+    #: Whether the exact model is convex by a theorem only, and goes to a nonlinear solver.
+    _model_is_nonlinear = False
 
     @cached_property
     def _held(self) -> Held:
@@ -227,13 +227,16 @@ class LinearScores(Problem):
             preset(made, _centred=None)
         return made
 
-    def adapt_solver(self, solver: Any) -> Any:
+    def adapt_solver(self, solver: Any, options: Any = None) -> Any:
         """Return the method on the problem in better conditioned features, where there are such; else as it is."""
+        if options is not None and not self._held.in_memory:
+            asked = partial(asked_of, solver, options)
+            self.X.agree(f"{type(self).__name__}.solve({solver.name!r})", asked)
         if not self._held.built or not hasattr(solver, "step"):
             return solver
         base = self if self._centred is None else self._centred
         penalised = self.l1 > 0 or (self.l2 > 0 and not self.differentiable)
-        if penalised and self.ball is None and solver.requires <= ColumnsInUnits.OFFERED:
+        if penalised and self._ball is None and solver.requires <= ColumnsInUnits.OFFERED:
             each = None if "Field" in self.capabilities else units_of_columns(base)
             if each is not None:
                 return ChangeOfVariables(
@@ -258,11 +261,6 @@ class LinearScores(Problem):
         return None
 
     @property
-    def unique(self) -> bool:
-        """Whether the minimiser is known to be unique (l2 > 0)."""
-        return self.l2 > 0
-
-    @property
     def strong_convexity(self) -> float:
         """The modulus that l2 gives."""
         return self.l2
@@ -271,18 +269,12 @@ class LinearScores(Problem):
         """Return the risk as a cvxpy expression in the other form of the model; by default as in the first."""
         return self.risk_model(scores)
 
-    def other_model(self) -> CvxpyModel:
-        """Return the model with a variable for the scores: interior points solve some instances in this form only."""
-        return self.to_cvxpy(explicit_scores=True)
+    def _modelled(self) -> Modelled:
+        # interior points solve some instances in the form with a variable for the scores only; w = 0 is feasible
+        return Modelled(partial(self.to_cvxpy, explicit_scores=True), self._model_is_nonlinear, True)
 
     def _timed(self, seconds: float | None) -> AbstractContextManager[float | None]:
         return self._held.ending_after(seconds)
-
-    def check_together(self, solver: Any, options: Any) -> None:
-        """Refuse what processes that solve the problem together are asked differently."""
-        if not self._held.in_memory:
-            asked = partial(asked_of, solver, options)
-            self.X.agree(f"{type(self).__name__}.solve({solver.name!r})", asked)
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
@@ -298,7 +290,7 @@ class LinearScores(Problem):
             "Sampled": differentiable and smooth,
             "JaxObjective": differentiable and smooth and built,
             "JaxProximal": differentiable and built and in_memory,
-            "TwiceDifferentiable": differentiable and smooth and built and self.has_curvature,
+            "TwiceDifferentiable": differentiable and smooth and built and self._has_curvature,
             "Columnwise": differentiable
             and self.convex
             and in_memory
@@ -323,7 +315,7 @@ class LinearScores(Problem):
         return choose(
             self.X,
             self.capabilities,
-            pairwise_curvature=self.pairwise_curvature,
+            pairwise_curvature=self._pairwise_curvature,
             sample_rows=self._sample_rows,
             states_curvature=self._states_curvature,
             columns_differ=self._columns_differ,
@@ -343,26 +335,28 @@ class LinearScores(Problem):
         return self._choice.reason if self._choice.solver == self.default_solver else ""
 
     #: Whether there are second derivatives that are cheap enough for Newton's method.
-    has_curvature = False
+    _has_curvature = False
 
     #: Whether second derivatives run over all pairs, and gradients over rows.
-    pairwise_curvature = False
+    _pairwise_curvature = False
 
     #: The rows of a sample that tells the shape of the objective; 0 where none is drawn.
     _sample_rows = 0
 
-    def sample(self) -> Any:
+    def _sample(self) -> Any:
         """Return the problem of a sample of the rows; None where it does not pay."""
         return None
 
-    def sampled_curvature(self, w: Array) -> SampledCurvature | None:
+    def _sampled_curvature(self, w: Array) -> SampledCurvature | None:
         """Return what some rows tell of the Hessian at w; None where that does not pay, or a sample tells it."""
         return None
 
-    def reference_value_and_gradient(self, w: Array) -> tuple[float, Array]:
-        """Return the objective and its gradient from the definition."""
-        value, slope = self.reference_risk(w)
-        return value + 0.5 * self.l2 * float(w @ w), slope + self.l2 * w
+    def _sampled(self) -> Sampled:
+        def reference(w: Array) -> tuple[float, Array]:
+            value, slope = self._reference_risk(w)
+            return value + 0.5 * self.l2 * float(w @ w), slope + self.l2 * w
+
+        return Sampled(self._sample, self._sampled_curvature, reference)
 
     def check_point(self, x: Any, name: str = "w") -> Array:
         """Return w as a vector of the right length; for a Solution its point."""
@@ -382,16 +376,16 @@ class LinearScores(Problem):
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, from the compiled oracle."""
-        risk = self.jax_risk
+        risk = self._jax_risk
         # in float64 for data of all types: the product with X magnifies the rounding of scores and slopes
         parts = tuple(
             jax_oracles.pad(part.astype(np.float64, copy=False), size)
-            for part, size in zip(self.split(scores), risk.sizes, strict=True)
+            for part, size in zip(self._split(scores), risk.sizes, strict=True)
         )
         value, gradients = jax_oracles.value_and_gradient(risk.function, risk.data, parts)
-        return value, self.join(gradients)
+        return value, self._join(gradients)
 
-    def score_model(self, scores: Array) -> ScoreModel:
+    def _score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores; without curvature where a formulation states none."""
         return ScoreModel(*self.risk_and_score_gradient(scores))
 
@@ -399,20 +393,31 @@ class LinearScores(Problem):
         """Return the same problem with other parameters; what follows from X alone is not computed again."""
         made = super().changed(**values)
         if values.keys().isdisjoint({"X", "dtype"}):
-            hand_over(self, made, "columns", "row_lengths", "_home")
+            hand_over(self, made, "_columns", "_row_lengths", "_home")
             preset(made, _steps_before=vars(self).get("_in_steps") or self._steps_before)
             if values.keys() <= {"l1", "l2"}:
                 hand_over(self, made, "_mean_squares")
-            if type(self).split is LinearScores.split:  # the labels are no part of it
+            if type(self)._split is LinearScores._split:  # the labels are no part of it
                 hand_over(self, made, "_padded_columns")
             if "_centred" in vars(self):
                 preset(made, _centred=None if self._centred is None else self._centred.changed(**values))
         return made
 
     @cached_property
-    def columns(self) -> Columns:
-        """The columns of X, for methods that take a few of them at a time."""
+    def _columns(self) -> Columns:
         return Columns(self.X)
+
+    def _columnwise(self) -> Columnwise:
+        return Columnwise(
+            self.X,
+            self._row_lengths,
+            self._score_model,
+            self.penalty,
+            self._columns,
+            self.risk_infimum,
+            self.gap_estimate,
+            self._terminal_status,
+        )
 
     def _shared_at_zero(self) -> tuple[Array, Array] | None:
         """Rows that share the slope of the highest at scores of 0, none without a kink, and the most of each.
@@ -474,13 +479,15 @@ class LinearScores(Problem):
         >>> problem.zero_weights(problem.solve()).tolist()
         [False, True]
         """
-        given = Witness.of(x, witness)
-        return proved_zeros(self, self.check_point(x, "x"), given)
+        w, given = self.check_point(x, "x"), Witness.of(x, witness)
+        if self.l1 == 0 or self.penalty.ball is not None or not self._held.in_memory:
+            return np.zeros(self.dimension, dtype=bool)
+        return proved_zeros(self, self._columnwise(), w, given)
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient with respect to w."""
-        if self.stream is not None:
-            return self.stream.risk_and_subgradient(w)
+        if self._stream is not None:
+            return self._stream.risk_and_subgradient(w)
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
             value, gradient = self.risk_and_score_gradient(self.scores(w))
             return value, np.asarray(transposed_times(self.X, gradient), dtype=np.float64)
@@ -512,7 +519,7 @@ class LinearScores(Problem):
     @cached_property
     def _padded_columns(self) -> tuple[Any, ...]:
         """The transpose of X cut and padded like the scores, on JAX's device."""
-        return jax_oracles.padded_columns(self.split(entries(self.X)), self.jax_risk.sizes)
+        return jax_oracles.padded_columns(self._split(entries(self.X)), self._jax_risk.sizes)
 
     def prox(self, v: Array, step: float) -> Array:
         """Proximal map of l1 and the ball."""
@@ -538,7 +545,7 @@ class LinearScores(Problem):
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at w; infinity outside a ball constraint."""
-        w, stream = self.check_point(w), self.stream
+        w, stream = self.check_point(w), self._stream
         if self._centred is not None:
             return self._centred.objective(w)
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite
@@ -554,17 +561,14 @@ class LinearScores(Problem):
         Call it inside ``jax.enable_x64(True)`` to keep float64. The function is a pytree, whose leaves are the data
         and penalties: a program that takes it as an argument serves all problems of one shape class.
         """
-        return jax_oracles.penalised(self.jax_risk, self._padded_columns, self.l2, self.l1)
+        return jax_oracles.penalised(self._jax_risk, self._padded_columns, self.l2, self.l1)
 
-    def jax_smooth(self) -> Callable[[Any], Any]:
-        """Return risk + l2/2·‖w‖² as a JAX function of w, a pytree as :meth:`jax_objective` returns one."""
-        return jax_oracles.penalised(self.jax_risk, self._padded_columns, self.l2, 0.0)
+    def _jax_smooth(self) -> Callable[[Any], Any]:
+        return jax_oracles.penalised(self._jax_risk, self._padded_columns, self.l2, 0.0)
 
-    def jax_prox(self) -> Callable[[Any, Any], Any]:
-        """Return the proximal map of l1 and the ball as a JAX function of (v, step), a pytree."""
-        from convexrank.regularizers.on_device import proximal_map
-
-        return proximal_map(self.penalty)
+    def _compiled(self) -> Compiled:
+        prox = partial(prox_on_device, self.penalty)
+        return Compiled(self.jax_objective, self._jax_smooth, prox, self.dtype, self.rows)
 
     def to_cvxpy(self, explicit_scores: bool = False) -> CvxpyModel:
         """Return the exact model.
@@ -591,10 +595,10 @@ class LinearScores(Problem):
             )
         risk = self._other_risk_model if explicit_scores else self.risk_model
         return model_of_scores(
-            entries(self.X), risk, self.penalty, apart=explicit_scores, nonlinear=self.model_is_nonlinear
+            entries(self.X), risk, self.penalty, apart=explicit_scores, nonlinear=self._model_is_nonlinear
         )
 
-    def reference_risk(self, w: Array) -> tuple[float, Array]:
+    def _reference_risk(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in w from the definition, for certificates."""
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
             found = self.reference_minorant(w)
@@ -603,7 +607,9 @@ class LinearScores(Problem):
     def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a tangent of the risk at w from the definition, with its rounding, for certificates."""
         return (
-            self._minorant_of(w, width, self.row_lengths) if self.stream is None else self.stream.minorant(w)
+            self._minorant_of(w, width, self._row_lengths)
+            if self._stream is None
+            else self._stream.minorant(w)
         )
 
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
@@ -614,7 +620,7 @@ class LinearScores(Problem):
     @cached_property
     def unit(self) -> float:
         """A large length of w in the units of the features: scores are of size 1 in each column, or 100 altogether."""
-        longest = float(self.row_lengths.max()) if self._held.in_memory else self.X.longest
+        longest = float(self._row_lengths.max()) if self._held.in_memory else self.X.longest
         return long(longest, float(self.units.max()))
 
     @property
@@ -637,7 +643,7 @@ class LinearScores(Problem):
         return np.ones(self.dimension) if squares is None else units_of(squares + self.l2)
 
     @cached_property
-    def row_lengths(self) -> Array:
+    def _row_lengths(self) -> Array:
         """Euclidean lengths of the rows of X, shape (n,)."""
         return row_lengths(self.X)
 
@@ -669,17 +675,20 @@ class LinearScores(Problem):
     @cached_property
     def _near(self) -> InUnits | None:
         """The problem with a ball, as without a penalty, where that is weak and magnifies rounding; else None."""
-        return InUnits(self) if self.stream is None and is_weak(self) else None
+        return InUnits(self) if self._stream is None and is_weak(self) else None
 
-    def ball_tangent(self, scores: Any) -> Any:
+    def _in_balls(self) -> InBalls:
+        return InBalls(self._ball_tangent, self._ball_below)
+
+    def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         raise CertificateError(
-            f"{type(self).__name__} has no form in balls (a method ball_tangent), so that nothing is proved about it."
+            f"{type(self).__name__} has no form in balls (a method _ball_tangent), so that nothing is proved about it."
         )
 
-    def ball_below(self, scores: Any, width: float) -> Any:
+    def _ball_below(self, scores: Any, width: float) -> Any:
         """Return :meth:`_reference_below` in ball arithmetic, by default the tangent."""
-        return self.ball_tangent(scores)
+        return self._ball_tangent(scores)
 
     def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
         """Leave out evidence of smoothed risks; the bundle method has other evidence."""
@@ -704,22 +713,22 @@ class LinearScores(Problem):
     def _unpenalised(self) -> bool:
         return not self.penalty.bounded and self.l1 == 0
 
-    def terminal_status(self, w: Array) -> Status | None:
+    def _terminal_status(self, w: Array) -> Status | None:
         """Recognise separable data: without a penalty, a separating w shows that no minimiser exists."""
         if self._centred is not None:
-            return self._centred.terminal_status(w)
+            return self._centred._terminal_status(w)
         return (
-            Status.SEPARABLE if self._unpenalised and not self._attained and self.is_separating(w) else None
+            Status.SEPARABLE if self._unpenalised and not self._attained and self._is_separating(w) else None
         )
 
-    def may_lack_minimiser(self, w: Array) -> bool:
+    def _may_lack_minimiser(self, w: Array) -> bool:
         """Return whether scores of a converged point differ so much that the minimiser may be at infinity."""
         if not self._unpenalised or self._attained:
             return False
         scores = self.scores(w)
         return float(scores.max() - scores.min()) > _SPREAD
 
-    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
+    def _prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Look for a separating direction by linear programming; see :mod:`convexrank.core.separability`."""
         weak = self._unpenalised or not (
             self.penalty.bounded or math.isfinite(self.risk_infimum) or not self._held.built
@@ -729,7 +738,7 @@ class LinearScores(Problem):
             return None
         found = find_separation(*ordering)
         if found.kind != "none" and not self._unpenalised:  # l1 may hold what falls along the direction
-            status = self.terminal_status(found.direction)
+            status = self._terminal_status(found.direction)
             return None if status is None else (status, found.direction, "shown by linear programming")
         if found.kind == "strict":
             return Status.SEPARABLE, found.direction, "shown by linear programming"

@@ -4,6 +4,6 @@ Every number of the data, and every entry of a point, is a float, hence a ration
 interval with a midpoint of the requested number of bits, and every operation on balls encloses the true result. The
 computed bounds are therefore theorems about the given numbers, not estimates.
 
-A formulation supports proofs by one method, ``ball_tangent(scores)``: its risk and a tangent in ball arithmetic,
+A formulation supports proofs by one method, ``_ball_tangent(scores)``: its risk and a tangent in ball arithmetic,
 written from the definition (:class:`convexrank.proof.balls.Tangent`). Proofs need python-flint, the extra ``proof``.
 """

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from flint import arb_mat, fmpq
 
+from convexrank.core.capabilities import InBalls
 from convexrank.core.results import Certificate, CertificateError
 from convexrank.proof.balls import Balls, Bounds, above, arb, at_precision, dot, exact, refined
 
@@ -57,7 +58,7 @@ def prove_kernel(problem: Any, alpha: Array) -> Certificate:
             return [entry + ridge * own for entry, own in zip(products, vector, strict=True)]
 
         scores = times(point)
-        tangent = problem.linear.ball_tangent(scores)
+        tangent = problem.linear.face(InBalls).tangent(scores)
         rest = [l2 * a + u for a, u in zip(point, tangent.slope, strict=True)]
         value = tangent.value + dot(point, scores) * l2 / 2
         gap = tangent.slack + dot(rest, times(rest)) / (2 * l2)

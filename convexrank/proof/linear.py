@@ -19,6 +19,7 @@ from typing import Self
 import numpy as np
 
 from convexrank.backend.interruption import as_a_whole
+from convexrank.core.capabilities import InBalls
 from convexrank.core.results import Certificate, CertificateError, ConvergenceWarning, Solution, Witness
 from convexrank.proof.balls import (
     ONE,
@@ -177,7 +178,8 @@ def _combined(problem: LinearProblem, matrix: Products, here: _Here | None, witn
         if weight == 0.0:
             continue
         scores, share = matrix.scores(point), weight / whole
-        tangent = problem.ball_below(scores, width) if width else problem.ball_tangent(scores)
+        risk = problem.face(InBalls)
+        tangent = risk.below(scores, width) if width else risk.tangent(scores)
         offset += share * (tangent.value - tangent.slack - dot(tangent.slope, scores))
         scaled = [share * entry for entry in tangent.slope]
         slope = scaled if slope is None else [a + b for a, b in zip(slope, scaled, strict=True)]
@@ -198,7 +200,7 @@ def _bounds(
     problem: LinearProblem, penalty: ExactPenalty, matrix: Products, w: Array, evidence: _Evidence
 ) -> Bounds:
     point, scores = exact(w), matrix.scores(w)
-    here = _Here(scores, problem.ball_tangent(scores))
+    here = _Here(scores, problem.face(InBalls).tangent(scores))
     value = here.tangent.value + penalty.value(point)
     gaps = [value] if problem.risk_infimum == 0.0 else []  # the objective is never negative
     if problem.penalty.bounded or problem.penalty.l1 > 0:
@@ -235,5 +237,5 @@ def _least(problem: LinearProblem, penalty: ExactPenalty, w: Array, here: _Here,
         raise CertificateError("the point lies outside the ball that constrains it; project it first.")
     if factor == ONE:
         return ZERO
-    inside = problem.ball_tangent([factor * score for score in here.scores]).value
+    inside = problem.face(InBalls).tangent([factor * score for score in here.scores]).value
     return value - inside - penalty.value([factor * entry for entry in exact(w)])

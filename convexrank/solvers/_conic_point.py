@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from convexrank.backend.deadline import time_left
-from convexrank.core.capabilities import Exact, Solvable
+from convexrank.core.capabilities import Exact, Modelled, Solvable
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -28,7 +28,7 @@ def _affords_model(problem: Solvable) -> TypeIs[Exact]:
         return False
     model: Exact = cast("Exact", problem)
     rows, entries = model.rows, model.rows * model.dimension
-    few = rows <= _LARGEST and entries <= _ENTRIES and not model.model_is_nonlinear
+    few = rows <= _LARGEST and entries <= _ENTRIES and not model.face(Modelled).is_nonlinear
     return few and _PER_PAIR * rows**2 + _PER_ENTRY * entries < time_left()
 
 
@@ -39,7 +39,8 @@ def conic_point(problem: Solvable) -> Array | None:
     import cvxpy as cp
 
     # with the scores apart interior points keep more digits
-    model = problem.other_model() or problem.to_cvxpy()
+    other = problem.face(Modelled).other
+    model = problem.to_cvxpy() if other is None else other()
     if not model.convex:
         return None
     try:

@@ -12,7 +12,7 @@ import numpy as np
 
 from convexrank.backend.deadline import OutOfTimeError, ending_after
 from convexrank.backend.interruption import answered, check_interruption
-from convexrank.core.capabilities import Exact
+from convexrank.core.capabilities import Exact, Modelled, value_at
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
 from convexrank.core.results import ConvergenceWarning, Solution, Status, Witness
@@ -146,28 +146,29 @@ class ExactSolver:
 
     def _tried(self, problem: Exact, monitor: Monitor, answers: list[_Answer]) -> Solution:
         options = monitor.options
-        attempts = _NONLINEAR if problem.model_is_nonlinear else _ATTEMPTS
+        known = problem.face(Modelled)
+        attempts = _NONLINEAR if known.is_nonlinear else _ATTEMPTS
         if self.solver:
             attempts = (_Attempt(self.solver),)
         trouble, terminal = [], None
         for attempt in attempts:
             if monitor.seconds >= options.time_limit or problem.rows > attempt.rows:
                 continue
-            model = problem.other_model() if attempt.other_form else problem.to_cvxpy()
-            if model is None:
+            if attempt.other_form and known.other is None:
                 continue
+            model = known.other() if attempt.other_form and known.other else problem.to_cvxpy()
             check_interruption()
             left = options.time_limit - monitor.seconds
             state, word = self._attempt(problem, model, attempt, attempt.settings(options.tol, left))
             terminal = terminal or _TERMINAL.get(word)
             if state is None:
-                if terminal is Status.INFEASIBLE and problem.always_feasible:
+                if terminal is Status.INFEASIBLE and known.always_feasible:
                     terminal = None  # overflow inside the conic solver: w = 0 is feasible
                 trouble.append(f"{attempt.solver}: {word}")
                 if terminal is None:
                     continue
                 # it may be wrong, as where l1 is so large that all weights are 0
-                state = State(problem.start(), problem.value_at(problem.start()), math.inf)
+                state = State(problem.start(), value_at(problem, problem.start()), math.inf)
                 gap = _gap(problem, state, options.time_limit - monitor.seconds)
                 if math.isfinite(gap) and gap <= options.tol * scale_of(state.value):
                     terminal = None
@@ -203,7 +204,7 @@ class ExactSolver:
         x = np.asarray(next(iter(model.variables.values())).value, dtype=np.float64).ravel()
         x = problem.project_feasible(x)
         witness = model.evidence() if model.evidence else None
-        return State(x, problem.value_at(x), math.inf, witness=witness), word
+        return State(x, value_at(problem, x), math.inf, witness=witness), word
 
 
 def _gap(problem: Exact, state: State, seconds: float) -> float:
@@ -257,6 +258,6 @@ def _conclude(
         return monitor.finish(terminal or Status.FAILED, "; ".join(trouble))
     gap, state, word = best
     monitor.record(replace(state, residual=gap))
-    if (ended := monitor.problem.terminal_status(state.x)) is not None:
+    if (ended := monitor.existence.terminal_status(state.x)) is not None:
         return monitor.finish(ended, word)
     return monitor.finish(Status.CONVERGED if _is_good(monitor, best) else Status.FAILED, word)

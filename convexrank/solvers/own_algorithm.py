@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Solvable
+from convexrank.core.capabilities import Existence, Solvable, value_at
 from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
 from convexrank.core.results import Solution, Status
 from convexrank.data import shown
@@ -55,12 +55,12 @@ class OwnAlgorithm:
         monitor, given = Monitor(problem, self, options), self.function(problem)
         x = point_of(given, problem, "solver", gave=True)
         witness = given.witness if isinstance(given, Solution) else None
-        state = State(x, problem.value_at(x), math.inf, witness=witness)
+        state = State(x, value_at(problem, x), math.inf, witness=witness)
         found = certificate_of(problem, x, witness, math.inf)
         state = replace(state, residual=found.gap)
         monitor.record(state)
         monitor.best = state  # outside of the constraints, too: there is no better one
-        if (ended := problem.terminal_status(x)) is not None:
+        if (ended := problem.face(Existence).terminal_status(x)) is not None:
             return monitor.finish(ended)
         enough = options.tol * scale_of(state.value)
         if not math.isfinite(enough):

@@ -21,6 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.core.capabilities import Modelled
 from convexrank.core.certificates import certify, value_of
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import LinearRisk, Minorant, rounding
@@ -102,10 +103,10 @@ class UnderConstraints(Problem):
         """Number of examples n."""
         return self.problem.rows
 
-    @property
-    def model_is_nonlinear(self) -> bool:
-        """Whether the exact model goes to a nonlinear solver."""
-        return self.problem.model_is_nonlinear
+    def _modelled(self) -> Modelled:
+        known = self.problem.face(Modelled)
+        other = None if known.other is None else lambda: self._added(known.other())
+        return Modelled(other, known.is_nonlinear)
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective, which has no part for the constraints."""
@@ -131,10 +132,6 @@ class UnderConstraints(Problem):
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model with the constraints."""
         return self._added(self.problem.to_cvxpy())
-
-    def other_model(self) -> CvxpyModel:
-        """Return the other form of the model with the constraints."""
-        return self._added(self.problem.other_model())
 
     def _added(self, model: CvxpyModel) -> CvxpyModel:
         import cvxpy as cp

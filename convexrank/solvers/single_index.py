@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -14,48 +14,30 @@ from convexrank.core.loop import State
 from convexrank.data import check_choice, check_positive, keep_checked
 from convexrank.projections import bounded_increments, isotonic
 from convexrank.solvers.descent.gradient import residual_of
+from convexrank.solvers.row_faces import SingleIndex
 
 Array = np.ndarray
-P = TypeVar("P", bound=Field)
 
 
-@runtime_checkable
-class SingleIndex(Field, Protocol):
-    """Targets that are fitted by a function of one linear score: the protocol for Isotron and its relatives."""
-
-    @property
-    def targets(self) -> Array:
-        """The targets, shape (n,)."""
-        ...
-
-    def scores(self, w: Array) -> Array:
-        """Return the scores, shape (n,)."""
-        ...
-
-    def update_direction(self, fitted: Array, w: Array) -> Array:
-        """Return what a unit step subtracts from w, for fitted targets of shape (n,)."""
-        ...
-
-
-class FixedSteps(Generic[P]):
+class FixedSteps:
     """A method by its direction and the length of its steps, with the state at each point."""
 
     default_max_iter = 10_000
     length = 1.0
 
-    def direction(self, problem: P, w: Array) -> Array:
+    def direction(self, problem: Field, w: Array) -> Array:
         """Return what a unit step subtracts from w."""
         raise NotImplementedError
 
-    def init(self, problem: P, x0: Array) -> State:
+    def init(self, problem: Field, x0: Array) -> State:
         """Evaluate the direction at the start."""
         return self._at(problem, np.array(x0, dtype=np.float64))
 
-    def step(self, problem: P, state: State) -> State:
+    def step(self, problem: Field, state: State) -> State:
         """Take the next point, found before."""
         return self._at(problem, state.memory)
 
-    def _at(self, problem: P, w: Array) -> State:
+    def _at(self, problem: Field, w: Array) -> State:
         """The state at w, with the next point as its memory; stalled where the method does not move."""
         direction = self.direction(problem, w)
         following = problem.prox(w - self.length * direction, self.length)
@@ -79,7 +61,7 @@ _LINKS: dict[str, Callable[[Array], Array]] = {
 
 
 @dataclass(frozen=True)
-class GLMtron(FixedSteps[SingleIndex]):
+class GLMtron(FixedSteps):
     r"""The update of a generalized linear model with unit steps.
 
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
@@ -119,27 +101,27 @@ class GLMtron(FixedSteps[SingleIndex]):
     link: Any = "logistic"
 
     name = "glmtron"
-    requires = frozenset({"SingleIndex"})
+    requires = frozenset({"Field", "SingleIndex"})
 
     def __post_init__(self) -> None:
         if not callable(self.link):
             check_choice(self.link, _LINKS, "link")
 
-    def direction(self, problem: SingleIndex, w: Array) -> Array:
+    def direction(self, problem: Field, w: Array) -> Array:
         """Return the update for the link."""
-        link = self.link if callable(self.link) else _LINKS[self.link]
-        scores = np.asarray(problem.scores(w), dtype=np.float64)
+        link, rows = self.link if callable(self.link) else _LINKS[self.link], problem.face(SingleIndex)
+        scores = np.asarray(rows.scores(w), dtype=np.float64)
         fitted = np.asarray(link(scores), dtype=np.float64)
         if fitted.shape != scores.shape or not math.isfinite(float(fitted.sum())):
             raise ValueError(
                 f"link returned shape {fitted.shape} with sum {fitted.sum()}, expected {len(scores)} finite values: "
                 "one for each score."
             )
-        return problem.update_direction(fitted, w)
+        return rows.update_direction(fitted, w)
 
 
 @dataclass(frozen=True)
-class Isotron(FixedSteps[SingleIndex]):
+class Isotron(FixedSteps):
     r"""Isotron on all rows each time.
 
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
@@ -166,15 +148,16 @@ class Isotron(FixedSteps[SingleIndex]):
     """
 
     name = "isotron"
-    requires = frozenset({"SingleIndex"})
+    requires = frozenset({"Field", "SingleIndex"})
 
-    def direction(self, problem: SingleIndex, w: Array) -> Array:
+    def direction(self, problem: Field, w: Array) -> Array:
         """Return the update for the isotonic regression."""
-        return problem.update_direction(isotonic(problem.targets, order=problem.scores(w)), w)
+        rows = problem.face(SingleIndex)
+        return rows.update_direction(isotonic(rows.targets, order=rows.scores(w)), w)
 
 
 @dataclass(frozen=True)
-class Slisotron(FixedSteps[SingleIndex]):
+class Slisotron(FixedSteps):
     r"""Isotron with a Lipschitz isotonic regression (also called L-Isotron).
 
     :math:`w \leftarrow w + \frac1n\sum_i \bigl(y_i - u(\langle w, x_i\rangle)\bigr)x_i`.
@@ -209,23 +192,24 @@ class Slisotron(FixedSteps[SingleIndex]):
     lipschitz: float = 1.0
 
     name = "slisotron"
-    requires = frozenset({"SingleIndex"})
+    requires = frozenset({"Field", "SingleIndex"})
 
     def __post_init__(self) -> None:
         keep_checked(self, check_positive, "lipschitz")
 
-    def direction(self, problem: SingleIndex, w: Array) -> Array:
+    def direction(self, problem: Field, w: Array) -> Array:
         """Return the update for the Lipschitz isotonic regression."""
-        scores = np.asarray(problem.scores(w), dtype=np.float64)
+        rows = problem.face(SingleIndex)
+        scores = np.asarray(rows.scores(w), dtype=np.float64)
         order = np.argsort(scores)
         fitted = np.empty(len(scores))
         steps = self.lipschitz * np.diff(scores[order])
-        fitted[order] = bounded_increments(problem.targets[order], 0.0, steps)
-        return problem.update_direction(fitted, w)
+        fitted[order] = bounded_increments(rows.targets[order], 0.0, steps)
+        return rows.update_direction(fitted, w)
 
 
 @dataclass(frozen=True)
-class UnitStep(FixedSteps[Field]):
+class UnitStep(FixedSteps):
     r"""Steps of a fixed length along a field, :math:`w \leftarrow w - \eta F(w)`, with the published length 1.
 
     With F the published field of :class:`~convexrank.problems.LearnedDivergence` these are the updates that section 4.6

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from convexrank.core.capabilities import Feasibility
 from convexrank.core.loop import State
 from convexrank.data import check_positive, keep_checked
+from convexrank.solvers.row_faces import SplitFeasibility
 
 Array = np.ndarray
 
 
-@runtime_checkable
-class SplitFeasibility(Feasibility, Protocol):
-    """Split feasibility: x in one convex set, a linear image of it in another, and a projection on each."""
-
-    def lift(self, x: Array) -> Array:
-        """Return the image of x."""
-        ...
-
-    def recover(self, point: Array) -> Array:
-        """Return the x in its set whose image is nearest to a point."""
-        ...
-
-    def project(self, point: Array) -> Array:
-        """Return the point of the other set nearest to a point."""
-        ...
-
-
-def state_near(problem: SplitFeasibility, point: Array, memory: Any = None) -> State:
+def state_near(problem: Feasibility, point: Array, memory: Any = None) -> State:
     """Return the state at the x whose image is nearest to a point."""
-    x = problem.recover(point)
+    x = problem.face(SplitFeasibility).recover(point)
     return State(x, np.nan, problem.violation(x), memory)
 
 
@@ -61,20 +45,21 @@ class ADMM:
     """
 
     name = "admm"
-    requires = frozenset({"SplitFeasibility"})
+    requires = frozenset({"Feasibility", "SplitFeasibility"})
     default_max_iter = 100_000
 
-    def init(self, problem: SplitFeasibility, x0: Array) -> State:
+    def init(self, problem: Feasibility, x0: Array) -> State:
         """Start at the point of the second set nearest to the scores of x0, with u = 0."""
-        x = problem.recover(problem.lift(x0))
-        return State(x, np.nan, problem.violation(x), (problem.lift(x), np.zeros(())))
+        sets = problem.face(SplitFeasibility)
+        x = sets.recover(sets.lift(x0))
+        return State(x, np.nan, problem.violation(x), (sets.lift(x), np.zeros(())))
 
-    def step(self, problem: SplitFeasibility, state: State) -> State:
+    def step(self, problem: Feasibility, state: State) -> State:
         """One projection onto each set, and the multipliers."""
-        point, multipliers = state.memory
-        other = problem.project(point - multipliers)
-        x = problem.recover(other + multipliers)
-        point = problem.lift(x)
+        (point, multipliers), sets = state.memory, problem.face(SplitFeasibility)
+        other = sets.project(point - multipliers)
+        x = sets.recover(other + multipliers)
+        point = sets.lift(x)
         return State(x, np.nan, problem.violation(x), (point, multipliers + other - point))
 
 
@@ -101,16 +86,17 @@ class SequentialProjections:
     """
 
     name = "sequential-projections"
-    requires = frozenset({"SplitFeasibility"})
+    requires = frozenset({"Feasibility", "SplitFeasibility"})
     default_max_iter = 100_000
 
-    def init(self, problem: SplitFeasibility, x0: Array) -> State:
+    def init(self, problem: Feasibility, x0: Array) -> State:
         """Start at the point of the second set nearest to the scores of x0."""
-        return state_near(problem, problem.lift(x0))
+        return state_near(problem, problem.face(SplitFeasibility).lift(x0))
 
-    def step(self, problem: SplitFeasibility, state: State) -> State:
+    def step(self, problem: Feasibility, state: State) -> State:
         """One projection onto each set."""
-        return state_near(problem, problem.project(problem.lift(state.x)))
+        sets = problem.face(SplitFeasibility)
+        return state_near(problem, sets.project(sets.lift(state.x)))
 
 
 @dataclass(frozen=True)
@@ -142,7 +128,7 @@ class ParallelProjections:
     share: float = 0.5
 
     name = "parallel-projections"
-    requires = frozenset({"SplitFeasibility"})
+    requires = frozenset({"Feasibility", "SplitFeasibility"})
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
@@ -152,13 +138,14 @@ class ParallelProjections:
                 f"share is {self.share}, expected a number between 0 and 1: both sets need a weight."
             )
 
-    def init(self, problem: SplitFeasibility, x0: Array) -> State:
+    def init(self, problem: Feasibility, x0: Array) -> State:
         """Start at the scores of x0."""
-        point = problem.lift(x0)
+        point = problem.face(SplitFeasibility).lift(x0)
         return state_near(problem, point, point)
 
-    def step(self, problem: SplitFeasibility, state: State) -> State:
+    def step(self, problem: Feasibility, state: State) -> State:
         """Average the two projections of the present point."""
-        other = problem.lift(state.x)
-        point = other + self.share * (problem.project(state.memory) - other)
+        sets = problem.face(SplitFeasibility)
+        other = sets.lift(state.x)
+        point = other + self.share * (sets.project(state.memory) - other)
         return state_near(problem, point, point)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Feasibility
+from convexrank.core.capabilities import Feasibility, has_objective
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import scale_of
 from convexrank.core.results import Solution, Status
@@ -36,7 +36,7 @@ def _compared(case: Case) -> Comparison:
         return case.skipped("no compiled solver fits it")
     if {"Exact", "Feasibility"} <= offered:
         return compare_feasibility(case)
-    if "Exact" in offered and problem.has_objective:
+    if "Exact" in offered and has_objective(problem):
         return compare_convex(case)
     if "Referenced" in offered:
         return compare_fixed_point(case)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.capabilities import value_at
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.solvers.own_algorithm import point_of
 
@@ -167,7 +168,7 @@ def _solve(problem: Any, solver: Any, name: str, device: Any) -> Solution:
     x = point_of(solver(problem) if callable(solver) else solver, problem, name, gave=callable(solver))
     certificate = problem.certificate(x)
     return Solution(
-        x, problem.value_at(x), certificate.gap, certificate.gap, Status.CONVERGED, 0, 0.0, {}, certificate,
+        x, value_at(problem, x), certificate.gap, certificate.gap, Status.CONVERGED, 0, 0.0, {}, certificate,
         getattr(solver, "__name__", type(solver).__name__), type(problem).__name__, "",
     )  # fmt: skip
 

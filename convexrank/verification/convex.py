@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.jax_oracles import value_of
-from convexrank.core.capabilities import Smooth
+from convexrank.core.capabilities import Modelled, Smooth, Solvable
 from convexrank.core.cvxpy_model import CvxpyModel, check_nonlinear_solver
 from convexrank.core.results import Solution, Status
-from convexrank.solvers.saddle.no_regret_play import Saddle
+from convexrank.solvers.graph_faces import Saddle
+from convexrank.solvers.row_faces import Compiled
 from convexrank.verification.comparison import CONIC, ORACLE, SLOPE, STEP, Case, Comparison, disagree
 
 Array = np.ndarray
@@ -112,17 +113,18 @@ def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) ->
         if model.auxiliary and math.isnan(expected):
             continue  # a conic solver found no values of the other variables, as at the edge of a power cone
         compared += 1
-        if math.isinf(value) and not problem.always_feasible and model.distance_to(w) > CONIC:
+        if math.isinf(value) and not problem.face(Modelled).always_feasible and model.distance_to(w) > CONIC:
             continue  # both say that the point violates a constraint, which no point may satisfy
         if disagree(value, expected, precision):
             yield f"objective {value:.10g}, the model gives {expected:.10g} at a random point"
-        if hasattr(problem, "reference_risk"):
-            reference = problem.reference_risk(w)[0] + problem.penalty.value(w)
+        if hasattr(problem, "reference_minorant"):
+            reference = problem.reference_minorant(w).risk + problem.penalty.value(w)
             if disagree(reference, expected, precision):
                 yield f"the certificate's value {reference:.10g}, the model gives {expected:.10g}"
         if scale == 1.0 and "JaxObjective" in problem.capabilities:
-            traced = value_of(problem.jax_objective(), w.astype(problem.dtype))
-            if disagree(traced, expected, max(precision, _DIGITS[problem.dtype])):
+            made = problem.face(Compiled)
+            traced = value_of(made.objective(), w.astype(made.dtype))
+            if disagree(traced, expected, max(precision, _DIGITS[made.dtype])):
                 yield f"the objective in JAX {traced:.10g}, the model gives {expected:.10g}"
         if scale and "Convex" in problem.capabilities:
             yield from _check_slopes(problem, model, w, rng)
@@ -153,8 +155,8 @@ def _check_slopes(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Gene
     centre, ahead, behind = risk(0.0), risk(width), risk(-width)
     low, high = (centre - behind) / width, (ahead - centre) / width
     oracles = {"oracle": problem.risk_and_subgradient}
-    if hasattr(problem, "reference_risk"):
-        oracles["reference"] = problem.reference_risk
+    if hasattr(problem, "reference_minorant"):
+        oracles["reference"] = lambda w: (0.0, problem.reference_minorant(w).slope)
     for name, oracle in oracles.items():
         slope = float(oracle(w)[1] @ direction)
         # one-sided differences bracket the slope of a convex function, up to rounding of the values
@@ -184,7 +186,7 @@ def _check_gradient(problem: Smooth, model: CvxpyModel, w: Array, rng: np.random
 
 
 def check_players(
-    problem: Saddle, expected: float, w: Array, rng: np.random.Generator, precision: float
+    problem: Solvable, expected: float, w: Array, rng: np.random.Generator, precision: float
 ) -> Iterable[str]:
     """Compare responses of both sides of a game with other moves, and the payoff with the model's value.
 
@@ -195,37 +197,37 @@ def check_players(
     str
         The disagreements.
     """
-    other = problem.project_feasible(rng.normal(size=problem.dimension))
-    s, move = problem.best_response(w), problem.best_response(other)
-    if disagree(problem.payoff(s, w), -expected, precision):
-        yield f"payoff of the best response {problem.payoff(s, w):.10g}, the model gives {-expected:.10g}"
-    for rival in (move, problem.supporting_move(w), problem.supporting_move(other)):
+    other, game = problem.project_feasible(rng.normal(size=problem.dimension)), problem.face(Saddle)
+    s, move = game.best_response(w), game.best_response(other)
+    if disagree(game.payoff(s, w), -expected, precision):
+        yield f"payoff of the best response {game.payoff(s, w):.10g}, the model gives {-expected:.10g}"
+    for rival in (move, game.supporting_move(w), game.supporting_move(other)):
         slack = ORACLE * max(1.0, abs(expected))
-        if problem.payoff(rival, w) < problem.payoff(s, w) - slack:
-            yield f"payoff {problem.payoff(s, w):.10g} of the best response, another move pays less"
-        reply = problem.maximizer(rival)
-        best = problem.payoff(rival, reply)
-        if best < max(problem.payoff(rival, w), problem.payoff(rival, other)) - slack:
+        if game.payoff(rival, w) < game.payoff(s, w) - slack:
+            yield f"payoff {game.payoff(s, w):.10g} of the best response, another move pays less"
+        reply = game.maximizer(rival)
+        best = game.payoff(rival, reply)
+        if best < max(game.payoff(rival, w), game.payoff(rival, other)) - slack:
             yield f"payoff {best:.10g} of the best reply, another reply wins more"
-        if disagree(problem.dual().objective(rival), best):
+        if disagree(game.dual().objective(rival), best):
             yield f"the other side's objective differs from the payoff of the best reply, {best:.10g}"
-    yield from _check_replies(problem, s, move, w)
+    yield from _check_replies(game, s, move, w)
 
 
-def _check_replies(problem: Saddle, s: Array, move: Array, w: Array) -> Iterable[str]:
+def _check_replies(game: Saddle, s: Array, move: Array, w: Array) -> Iterable[str]:
     """Replies along a segment, and the gradient in w by differences of the payoff."""
-    reply, slope = problem.replies(s, move)(0.3)
-    if float(np.abs(reply - problem.maximizer(s + 0.3 * (move - s))).max()) > ORACLE:
+    reply, slope = game.replies(s, move)(0.3)
+    if float(np.abs(reply - game.maximizer(s + 0.3 * (move - s))).max()) > ORACLE:
         yield "a reply on the way to another move is not the best reply there"
-    expected = problem.payoff(move, reply) - problem.payoff(s, reply)
+    expected = game.payoff(move, reply) - game.payoff(s, reply)
     if disagree(slope, expected):
         yield f"slope {slope:.8g} of the best payoff on the way to another move, payoffs give {expected:.8g}"
     centre, direction = 0.5 * (w + reply), reply - w
-    ahead, behind = (problem.payoff(s, centre + step * direction) for step in (STEP, -STEP))
+    ahead, behind = (game.payoff(s, centre + step * direction) for step in (STEP, -STEP))
     expected, curvature = (
         (ahead - behind) / (2.0 * STEP),
-        abs(ahead + behind - 2.0 * problem.payoff(s, centre)),
+        abs(ahead + behind - 2.0 * game.payoff(s, centre)),
     )
-    found = float(problem.payoff_gradient(s, centre) @ direction)
+    found = float(game.payoff_gradient(s, centre) @ direction)
     if not abs(found - expected) <= SLOPE * max(1.0, abs(expected)) + curvature / STEP:
         yield f"slope of the payoff {found:.8g}, differences of it give {expected:.8g}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.capabilities import has_objective
 from convexrank.core.results import CertificateError, Solution
 from convexrank.core.solving import compiled_for
 from convexrank.features import Products, Stacked, Thresholds
@@ -71,11 +72,11 @@ def _points(case: Case) -> Iterable[tuple[str, Array]]:
 def _declared(problem: Any, x: Array | None) -> dict[str, Any]:
     """Return what is evaluated at x by name, or the names alone: objective and certificate, violation, or residual."""
     values: dict[str, Any] = {}
-    if problem.has_objective:
+    if has_objective(problem):
         values["the objective"] = problem.objective
-        if hasattr(problem, "reference_risk"):
+        if hasattr(problem, "reference_minorant"):
             values["the certificate's value"] = lambda w: (
-                problem.reference_risk(w)[0] + problem.penalty.value(w)
+                problem.reference_minorant(w).risk + problem.penalty.value(w)
             )
     elif "Feasibility" in problem.capabilities:
         values["the violation"] = problem.violation
@@ -164,7 +165,7 @@ _SHARES, _STRENGTH = (0.1, 0.8), 0.05
 
 def takes_designs(problem: Any) -> bool:
     """Return whether instances of a class have linear scores of a matrix X that may be a design."""
-    return getattr(problem, "takes_designs", False)
+    return getattr(problem, "_takes_designs", False)
 
 
 def classes(designs: bool, device: Any = None, seed: int = 0) -> list[Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, time_left
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import level_of_caller, progress_bar
+from convexrank.core.capabilities import value_at
 from convexrank.core.loop import scale_of
 from convexrank.core.many.solutions import Members, Solutions, found_at, met_at
 from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status
@@ -275,7 +276,7 @@ def _accepted(problem: Any, x: Array, tol: float) -> Solution | None:
 def _alone(problem: Any, solver: Any, x0: Array, tol: float) -> Solution:
     left = time_left()
     if left <= 0.0:
-        nothing = Certificate(math.inf, problem.value_at(x0), -math.inf)
+        nothing = Certificate(math.inf, value_at(problem, x0), -math.inf)
         status = Status.TIME_LIMIT
         return found_at(x0, nothing, status, status.message, 0.0, problem, type(problem).__name__)
     return problem.solve(solver, tol=tol, x0=x0, time_limit=None if math.isinf(left) else left)

@@ -45,7 +45,7 @@ class LogSumExpCoordinates:
     >>> import numpy as np
     >>> import convexrank as cr
     >>> X = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
-    >>> oracle = cr.problems.PNormPush(X, [1, 1, 0, 0], p=2).coordinates()
+    >>> oracle = cr.problems.PNormPush(X, [1, 1, 0, 0], p=2)._coordinate_oracle()
     >>> risk, gradient = oracle.risk_and_score_gradient(np.zeros(4))
     >>> oracle.edges(np.zeros(2), gradient)  # minus the derivative of the objective in each weight
     array([0.5, 0.5])

@@ -118,11 +118,11 @@ class WeightedRows:
         if weights is not None and (weights.shape != (count, problem.rows) or not _are_moderate(weights)):
             return None
         plain = problem if weights is None else problem.changed(sample_weight=None)
-        logs, twice = plain.log_sum_exps, None
+        logs, twice = plain._log_sum_exps, None
         if logs is None or not logs.is_moderate:
             return None
         if weights is not None:
-            twice = plain.changed(sample_weight=np.full(problem.rows, 2.0)).log_sum_exps
+            twice = plain.changed(sample_weight=np.full(problem.rows, 2.0))._log_sum_exps
             if twice is None or len(twice.terms) != len(logs.terms):
                 return None
             weights = weights.astype(np.float64, copy=False)
@@ -141,7 +141,7 @@ class WeightedRows:
         for place in {0, len(self) - 1}:
             weights = None if self.weights is None else self.weights[place]
             given: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
-            logs = problem.changed(l2=float(self.l2[place]), **given).log_sum_exps
+            logs = problem.changed(l2=float(self.l2[place]), **given)._log_sum_exps
             if logs is None or len(logs.terms) != len(self.terms):
                 return False
             if not all(map(lambda term, other: term.is_of(other, weights), self.terms, logs.terms)):

@@ -84,7 +84,7 @@ class Bipartite(Formulation):
         scores, upper, lower = self.scores(w), self._groups.positive.axis, self._groups.negative.axis
         return float((-upper.highest(-scores[upper.rows]) - lower.highest(scores[lower.rows])).min())
 
-    def is_separating(self, w: Array) -> bool:
+    def _is_separating(self, w: Array) -> bool:
         """Whether every positive scores strictly above every negative, by more than the rounding of the scores."""
         return self.margin(w) > _ROUNDING * float(np.abs(self.scores(w)).max())
 
@@ -105,20 +105,20 @@ class Bipartite(Formulation):
     @cached_property
     def _fall(self) -> float:
         """Return the fall of the risk per unit of margin along a separating direction."""
-        in_memory = self.stream is None
+        in_memory = self._stream is None
         return -recession(self._form, self._positives[slice(None) if in_memory else self._two_rows()] * 1.0)
 
-    def terminal_status(self, w: Array) -> Status | None:
+    def _terminal_status(self, w: Array) -> Status | None:
         """Recognise separable data, and l1 too weak to bound a logarithm along a separating direction."""
         if self.penalty.bounded:
             return None
         if math.isfinite(self.risk_infimum):
-            return super().terminal_status(w)
+            return super()._terminal_status(w)
         # the margin of a few rows is at least that of all, and nearly always too low already
         if self.qid is None and self._centred is None and self.l1 > 0:
             if self._fall * self._margin_of_some(w) <= self.l1 * float(np.abs(w).sum()):
                 return None
-        found = super().terminal_status(w)
+        found = super()._terminal_status(w)
         return Status.SEPARABLE if found is Status.UNBOUNDED and not self.l1 else found
 
 

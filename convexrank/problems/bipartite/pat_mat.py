@@ -92,7 +92,7 @@ class PatMat(Bipartite):
         return mean(apply(self.loss.phi, self._threshold(f) - f.positive))
 
     # positives above negatives are not enough where the threshold is one of all rows
-    is_separating = Declared.is_separating
+    _is_separating = Declared._is_separating
 
     def threshold(self, w: Any) -> Array:
         """Return t of each query that counts, one number without queries."""

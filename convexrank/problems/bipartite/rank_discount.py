@@ -71,7 +71,7 @@ class RankDiscount(Bipartite):
         return mean(priced(self.price, pair_sums(self.loss, -f.rows, -f.positive)))
 
     # positives above negatives are not enough: they may have to score alike, too
-    is_separating = Declared.is_separating
+    _is_separating = Declared._is_separating
 
     def paper_value(self, w: Any) -> float:
         r"""Return the paper's sum over positives, :math:`\sum_i g(\sum_j \ell(f_i - f_j))`."""

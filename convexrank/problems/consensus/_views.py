@@ -177,10 +177,6 @@ class Optimistic:
         """One step: a policy improvement on the cost linearised in w, which never raises the objective."""
         return self.absorbed.nearest(self._pull(x)[1])
 
-    def fixed_starts(self) -> tuple[Array, ...]:
-        """No start is likelier than another."""
-        return ()
-
     def stationarity(self, x: Array) -> float:
         """The gain of the step at the present scores, Σ w_i times the gain of node i."""
         w, pull = self._pull(x)

@@ -13,11 +13,13 @@ from convexrank.consensus.sets.candidates import CandidateSets, RecommendationSe
 from convexrank.consensus.sets.partial_orders import PartialOrders
 from convexrank.consensus.sets.polytopes import Polytopes
 from convexrank.consensus.with_teleport import Absorbed, absorb, as_sets
+from convexrank.core.capabilities import has_objective
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness
 from convexrank.data import check_choice, check_vector, keep, read_array
 from convexrank.problems.consensus._views import Optimistic, Pessimistic, Projection
+from convexrank.solvers.graph_faces import Flows, Multimodal
 
 Array = np.ndarray
 
@@ -179,7 +181,7 @@ class ConsensusRank(Problem):
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at a point: the distance from consensus, pessimistic: minus the distance."""
-        return self._form.objective(self.check_point(w)) if self.has_objective else super().objective(w)
+        return self._form.objective(self.check_point(w)) if has_objective(self) else super().objective(w)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Pessimistic: a true gap from the dual. Optimistic: what a step still gains. Projection: ‖Tw − w‖₁."""
@@ -225,19 +227,16 @@ class ConsensusRank(Problem):
 
     # --- optimistic: a local method ---------------------------------------------------------------------------------
 
-    floor = 0.0  # divergences are at least that
+    def _multimodal(self) -> Multimodal:
+        # divergences are at least 0, and no start is likelier than another
+        return Multimodal(0.0, self.improve, self.absorbed.random, tuple, self.stationarity)
+
+    def _flows(self) -> Flows:
+        return Flows(self.n, self.candidates, self.owners, self.gains, self.dual)
 
     def improve(self, x: Array) -> Array:
         """Return better recommendations: one step of the alternation."""
         return Optimistic(self.absorbed).improve(x)
-
-    def random_start(self, rng: np.random.Generator) -> Array:
-        """Draw recommendations to start from."""
-        return self.absorbed.random(rng)
-
-    def fixed_starts(self) -> tuple[Array, ...]:
-        """Return none: no start is likelier than another."""
-        return Optimistic(self.absorbed).fixed_starts()
 
     def stationarity(self, x: Array) -> float:
         """Return how much the recommendations still gain to first order; 0 at a local minimum."""

@@ -18,6 +18,7 @@ from convexrank.core.minorants import rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.problems.constrained._multipliers import WeightedHinges
+from convexrank.solvers.row_faces import Constrained
 
 Array = np.ndarray
 
@@ -106,6 +107,9 @@ class HingeConstrained(Problem):
         scores, weights = times(self._features, x), self._weights
         sides = (self.y, 1.0 - scores), (~self.y, 1.0 + scores)
         return tuple(float(np.average(np.maximum(z[s], 0.0), weights=weights[s])) for s, z in sides)  # type: ignore[return-value]
+
+    def _constrained(self) -> Constrained:
+        return Constrained(self.excess, self.lagrangian, self.interior, self.dual_value, self.between)
 
     def excess(self, x: Array) -> float:
         """Return aP + cN − 1, the left side of the constraint over its limit, less 1."""

@@ -12,6 +12,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.design import held_as
 from convexrank.backend.gram import times
+from convexrank.core.capabilities import Modelled
 from convexrank.core.results import Status
 from convexrank.data import (
     check_binary_labels,
@@ -113,10 +114,9 @@ class RateConstrained(HingeConstrained):
 
     # --- the two sides ---------------------------------------------------------------------------------------------
 
-    @property
-    def always_feasible(self) -> bool:
-        """Whether some threshold alone satisfies the constraint."""
-        return self.min_precision is None
+    def _modelled(self) -> Modelled:
+        # without a bound on the precision some threshold alone satisfies the constraint
+        return Modelled(always_feasible=self.min_precision is None)
 
     @cached_property
     def limit(self) -> tuple[Fraction, Fraction, Fraction]:
@@ -186,7 +186,7 @@ class RateConstrained(HingeConstrained):
         multipliers[kept] = found
         return Infeasibility(multipliers, least, least > 1.0 and balanced(rows, caps, found, limit))
 
-    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
+    def _prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Return INFEASIBLE, a point and a reason where multipliers of the rows exclude every point; else None."""
         if self.min_precision is None or self._interior is not None:
             return None

@@ -16,6 +16,7 @@ from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning, Solution, Status, Witness
 from convexrank.core.separability import Separation
 from convexrank.problems.duals._feasible import Nearest, balanced, nearest
+from convexrank.solvers.row_faces import HasPrimal
 
 Array = np.ndarray
 
@@ -99,9 +100,12 @@ class DualPoints(Problem):
 
     def _scale(self, v: Array) -> float:
         """The size of the terms that have to cancel if there is no penalty."""
-        return max(float(np.abs(self.slopes(v)) @ self.primal.row_lengths), 1.0)
+        return max(float(np.abs(self.slopes(v)) @ self.primal._row_lengths), 1.0)
 
     # --- points that belong to each other -------------------------------------------------------------------------
+
+    def _has_primal(self) -> HasPrimal:
+        return HasPrimal(self.primal, self.at, self.beyond, self.primal_point)
 
     def at(self, w: Any, witness: Witness | None = None) -> Array:
         """Return the dual point of a point of the primal: the risk's gradient there, or a mixture of subgradients.
@@ -201,7 +205,7 @@ class DualPoints(Problem):
 
     def beyond(self, w: Array) -> Array:
         """Return w, or a point far along it where it shows that the primal has no minimiser."""
-        if self.primal.terminal_status(w) is None:
+        if self.primal._terminal_status(w) is None:
             return w
         for _ in range(_DOUBLINGS):
             if not self.primal.objective(2.0 * w) < self.primal.objective(w):
@@ -209,7 +213,7 @@ class DualPoints(Problem):
             w = 2.0 * w
         return w
 
-    def prove_nonexistence(self) -> tuple[Status, Array, str] | None:
+    def _prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Return INFEASIBLE, a point and a direction along which the primal falls for ever; else None."""
         found = self.separation()
         if found.kind == "none":

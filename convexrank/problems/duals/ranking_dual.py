@@ -157,18 +157,19 @@ class RankingDual(DualPoints):
         )
         if penalty.bounded:
             supremum, where = penalty.conjugate(self.pull_of(v))
-            pulled = float(np.abs(self.slopes(v)) @ self.primal.row_lengths)
+            pulled = float(np.abs(self.slopes(v)) @ self.primal._row_lengths)
             sizes += abs(supremum) + pulled * float(np.linalg.norm(where))
         return sizes
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.duality`."""
-        from convexrank.proof.duality.weak import prove_dual
+        from convexrank.proof.duality.weak import Dual, prove_dual
 
         v = self.check_point(x)
         given = Witness.of(x, witness)
         best = min(self._primal_points(v, given), key=self._primal_value)
-        return prove_dual(self, v, self.primal.project_feasible(best))
+        dual = Dual(self.primal, self.risk_conjugate)
+        return prove_dual(type(self).__name__, dual, v, self.primal.project_feasible(best))
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in v."""
@@ -197,7 +198,7 @@ class RankingDual(DualPoints):
         first = seed % len(declared)
         drawn = (kind.random(seed) for kind in declared[first:] + declared[:first])
         primal = next(one for one in drawn if one.conjugate is not None)
-        if isinstance(primal.ball, L1Ball) and not primal._attained:
+        if isinstance(primal.penalty.ball, L1Ball) and not primal._attained:
             # values of that model are solves, which fail where an entropy is at its boundary
             primal = primal.changed(l1_ball=None)
         return cls(primal)

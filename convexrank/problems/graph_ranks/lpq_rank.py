@@ -12,6 +12,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.progress import level_of_caller
 from convexrank.consensus import ScoreIntervals
+from convexrank.core.capabilities import CertifiedInParts
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness
 from convexrank.data import check_choice, check_flags, check_positive, check_real, check_vector, keep_checked
 from convexrank.data.nodes import names_of
@@ -22,6 +23,7 @@ from convexrank.graphs.lpq_map import NormMap, NormPart
 from convexrank.graphs.transition import check_alpha
 from convexrank.problems.graph_ranks._base import GraphRank, random_graph
 from convexrank.problems.graph_ranks._lpq_reference import dense_rank, log_image
+from convexrank.solvers.graph_faces import NormFixedPoint, NormSweeps
 
 Array = np.ndarray
 
@@ -195,11 +197,6 @@ class LpqRank(GraphRank):
         """The map U, not normalised."""
         return NormMap(self.graph, self.p, self.modulus, self.alpha, self.weak_links, self.degrees)
 
-    @property
-    def norm_parts(self) -> tuple[NormPart, ...]:
-        """The map, whose image is scaled to sum to 1."""
-        return (NormPart(self.norm_map, None, 0.0),)
-
     def start(self) -> Array:
         """Return the uniform distribution."""
         return np.full(self.graph.n, 1.0 / self.graph.n)
@@ -211,6 +208,15 @@ class LpqRank(GraphRank):
             place = int(np.argmin(r))
             raise ValueError(f"{name}[{place}] is {r[place]:g}, expected ranks greater than 0.")
         return r
+
+    def _norm_sweeps(self) -> NormSweeps:
+        return NormSweeps(self.norm_map)
+
+    def _norm_fixed_point(self) -> NormFixedPoint:
+        return NormFixedPoint(self.graph, (NormPart(self.norm_map, None, 0.0),))
+
+    def _certified_in_parts(self) -> CertifiedInParts:
+        return CertifiedInParts(self._certificate_part, self._certificate_of_parts)
 
     def apply_map(self, x: Array) -> Array:
         """Return U(x)/‖U(x)‖₁. O(n + m)."""
@@ -227,15 +233,15 @@ class LpqRank(GraphRank):
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound d_H(x, r*) by d_H(x, U(x))/(1 − θ), the map evaluated in logarithms edge by edge. O(m)."""
         r = self.check_point(x)
-        return self.certificate_of_parts(r, self.certificate_part(r, 0, 1)[None])
+        return self._certificate_of_parts(r, self._certificate_part(r, 0, 1)[None])
 
-    def certificate_part(self, x: Array, part: int, parts: int) -> Array:
+    def _certificate_part(self, x: Array, part: int, parts: int) -> Array:
         """Return the smallest and the largest logarithm of U(x)/x over a part of the nodes."""
         first, last = nth_range(self.graph.offsets, part, parts)
         moved = log_image(self, x, first, last) - np.log(x[first:last])
         return np.array([moved.min(initial=math.inf), moved.max(initial=-math.inf)])
 
-    def certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
+    def _certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
         """Bound the distance by the range of the logarithms."""
         metric = "Hilbert's projective metric"
         moved = float(parts[:, 1].max() - parts[:, 0].min()) + _ROUNDING

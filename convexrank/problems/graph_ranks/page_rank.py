@@ -12,6 +12,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.consensus import ScoreIntervals
+from convexrank.core.capabilities import CertifiedInParts
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_vector, keep, read_array
 from convexrank.data.nodes import names_of
@@ -22,6 +23,7 @@ from convexrank.graphs.distributions import distributions
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.io.build import cuts, nth_range
 from convexrank.problems.graph_ranks._base import GraphRank, random_graph
+from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray
 
@@ -147,6 +149,12 @@ class PageRank(GraphRank):
             return check_vector(values.ravel(), self.dimension, name).reshape(self.shape)
         return check_vector(values, self.dimension, name)
 
+    def _affine_fixed_point(self) -> AffineFixedPoint:
+        return AffineFixedPoint(self.graph, self.alpha, self.operators, self.teleport)
+
+    def _certified_in_parts(self) -> CertifiedInParts:
+        return CertifiedInParts(self._certificate_part, self._certificate_of_parts)
+
     def apply_map(self, x: Array) -> Array:
         """Return αTx + (1−α)v."""
         moved = [
@@ -162,14 +170,14 @@ class PageRank(GraphRank):
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound ‖x − π‖₁ by ‖αTx + (1−α)v − x‖₁/(1−α), by scipy's product, of a batch in a loop of its own. O(m)."""
         w = self.check_point(x)
-        return self.certificate_of_parts(w, self.certificate_part(w, 0, 1)[None])
+        return self._certificate_of_parts(w, self._certificate_part(w, 0, 1)[None])
 
-    def certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
+    def _certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
         """Add up what parts of the nodes are off by."""
         gap = float(compensated_sum(parts).max() / (1.0 - self.alpha))
         return Certificate(gap, math.nan, -math.inf, kind="distance", metric="L1 norm")
 
-    def certificate_part(self, x: Array, part: int, parts: int) -> Array:
+    def _certificate_part(self, x: Array, part: int, parts: int) -> Array:
         """Return ‖αTx + (1−α)v − x‖₁ over a part of the nodes, for each rank, with what rounding may hide."""
         graph, alpha, w = self.graph, self.alpha, x
         nodes = (slice(first, first + _PIECE) for first in range(0, graph.n, _PIECE))
@@ -233,7 +241,7 @@ class PageRank(GraphRank):
                 weights = nothing if block.weights is None else block.weights
                 return residuals(block.offsets, block.sources, weights, *ranks, block.first, block.last)
 
-            sums.append(np.sum(each_block(of_block, graph, bounds), axis=0))
+            sums.append(np.sum(each_block(of_block, graph.blocks, bounds), axis=0))
         return np.concatenate(sums)
 
     def certified_top(self, x: Any, k: int = 10) -> Array:

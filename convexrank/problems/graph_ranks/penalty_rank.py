@@ -17,6 +17,7 @@ from convexrank.divergences.generators.on_simplex import restricted
 from convexrank.graphs import Graph
 from convexrank.graphs.poisson_equation import stationary
 from convexrank.problems.graph_ranks._base import WalkRank, random_graph
+from convexrank.solvers.graph_faces import Multimodal
 
 Array = np.ndarray
 
@@ -109,17 +110,19 @@ class PenaltyRank(WalkRank):
 
     default_solver = "multi-start"
     capabilities = frozenset({"Multimodal", "Referenced", "Certified"})
-    floor = 0.0
 
     def start(self) -> Array:
         """Return PageRank."""
         return stationary(self.operator)
 
-    def random_start(self, rng: np.random.Generator) -> Array:
+    def _multimodal(self) -> Multimodal:
+        return Multimodal(0.0, self.improve, self._random_start, self._fixed_starts, self.stationarity)
+
+    def _random_start(self, rng: np.random.Generator) -> Array:
         """Draw a distribution with a few large shares, some of it spread as the teleport is."""
         return 0.9 * rng.dirichlet(np.full(self.dimension, 0.3)) + 0.1 * self.operator.teleport
 
-    def fixed_starts(self) -> list[Array]:
+    def _fixed_starts(self) -> list[Array]:
         """Return distributions near corners of the simplex: nine tenths on a node that recommends itself most.
 
         Near a corner G is about what its node disagrees with having all the rank, which is little where the node keeps

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.core.capabilities import CertifiedInParts
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_real, check_vector, keep, keep_checked
 from convexrank.graphs import Graph
@@ -17,6 +18,7 @@ from convexrank.graphs.lpq_map import NormMap, NormPart, log_sums
 from convexrank.graphs.reach import reached_from
 from convexrank.graphs.transition import check_alpha
 from convexrank.problems.graph_ranks._base import GraphRank, random_graph
+from convexrank.solvers.graph_faces import NormFixedPoint
 
 Array = np.ndarray
 
@@ -130,11 +132,11 @@ class TrustPropagation(GraphRank):
         """The contraction factor of the map: γ for p = q, else p/q."""
         return self.gamma if self.p == self.q else self.p / self.q
 
-    @property
-    def norm_parts(self) -> tuple[NormPart, ...]:
+    def _norm_fixed_point(self) -> NormFixedPoint:
         """The maps of trust and of distrust, with seeds."""
         pairs = zip(self._maps, self._sides, strict=True)
-        return tuple(NormPart(image, (1.0 - self.gamma) * seeds, self.gamma) for image, (_, seeds) in pairs)
+        parts = [NormPart(image, (1.0 - self.gamma) * seeds, self.gamma) for image, (_, seeds) in pairs]
+        return NormFixedPoint(self.graph, tuple(parts))
 
     def parts(self, x: Any) -> tuple[Array, ...]:
         """Return trust, and distrust where it was requested, each of shape (n,)."""
@@ -151,6 +153,9 @@ class TrustPropagation(GraphRank):
             place = int(np.argmin(values))
             raise ValueError(f"{name}[{place}] is {values[place]:g}, expected values of at least 0.")
         return values
+
+    def _certified_in_parts(self) -> CertifiedInParts:
+        return CertifiedInParts(self._certificate_part, self._certificate_of_parts)
 
     def apply_map(self, x: Array) -> Array:
         """Return γU(x) + (1−γ)s for each part. O(n + m)."""
@@ -177,9 +182,9 @@ class TrustPropagation(GraphRank):
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound the distance to the solution by that to the image over 1 − factor; the map in logarithms. O(m)."""
         r = self.check_point(x)
-        return self.certificate_of_parts(r, self.certificate_part(r, 0, 1)[None])
+        return self._certificate_of_parts(r, self._certificate_part(r, 0, 1)[None])
 
-    def certificate_part(self, x: Array, part: int, parts: int) -> Array:
+    def _certificate_part(self, x: Array, part: int, parts: int) -> Array:
         """Return the distance of x to its image over a part of the nodes, for trust and for distrust."""
         found = []
         for r, (graph, seeds) in zip(x.reshape(-1, self.graph.n), self._sides, strict=True):
@@ -187,7 +192,7 @@ class TrustPropagation(GraphRank):
             found.append(self._apart(r[rows], self._log_map(r, graph, seeds, rows)))
         return np.array(found)
 
-    def certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
+    def _certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
         """Put distances together: the norm of norms, or the largest."""
         if self.p == self.q:
             moved = max(_norm(side, self.p) for side in parts.T) + self._rounding(x)

@@ -17,6 +17,7 @@ from convexrank.problems.out_of_memory._queries import drawn
 from convexrank.problems.out_of_memory._streams import refuse_chunks
 from convexrank.problems.queries._base import QueryScores, query_sums
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
+from convexrank.solvers.row_faces import FiniteSum
 
 Array = np.ndarray
 
@@ -35,7 +36,7 @@ class MarginScores(QueryScores):
     _takes_chunks = True
 
     @property
-    def has_curvature(self) -> bool:  # type: ignore[override]
+    def _has_curvature(self) -> bool:  # type: ignore[override]
         """Whether the risk has second derivatives."""
         return self.differentiable
 
@@ -83,9 +84,9 @@ class MarginScores(QueryScores):
         """Return the risk and its gradient in the scores, all queries at once."""
         return self.rules.evaluate(self.fit(scores), scores)
 
-    def score_model(self, scores: Array) -> ScoreModel:
+    def _score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores; pools of targets and offsets take products away."""
-        ordered = self.split(np.asarray(scores, dtype=np.float64))[0]
+        ordered = self._split(np.asarray(scores, dtype=np.float64))[0]
         fit = self.fit(ordered)
         value, slope = self.rules.evaluate(fit, ordered)
         found = score_curvature(self.rules, fit, ordered)
@@ -95,7 +96,7 @@ class MarginScores(QueryScores):
         )
         shares = sparse.csc_array(places @ found.shares)
         return ScoreModel(
-            value, self.join((slope,)), Curvature(self.join((found.diagonal,)), shares, found.rates)
+            value, self._join((slope,)), Curvature(self._join((found.diagonal,)), shares, found.rates)
         )
 
     def second_order(self, w: Any) -> tuple[float, Array, Array]:
@@ -122,7 +123,7 @@ class MarginScores(QueryScores):
         """Return the Hessian of risk + l2/2·‖w‖², shape (d, d). O(n d²)."""
         return self.second_order(w)[2]
 
-    def sampled_curvature(self, w: Array) -> SampledCurvature | None:
+    def _sampled_curvature(self, w: Array) -> SampledCurvature | None:
         """Return the Hessian at w from some of the queries; None for few rows, or rows that are not in memory."""
         rows, columns = self.X.shape
         wanted = max(_ROWS_PER_COLUMN * columns, rows // _SHARE)
@@ -133,19 +134,21 @@ class MarginScores(QueryScores):
 
     # --- one query at a time ----------------------------------------------------------------------------------------
 
-    @property
-    def term_constants(self) -> Array:
+    def _finite_sum(self) -> FiniteSum:
+        return FiniteSum(self.l2, self._term_constants, self._term_gradient, self._term_gradients)
+
+    def _term_constants(self) -> Array:
         """A Lipschitz constant of the gradient of what each query contributes, in w."""
         squares = [_square_norm(rows) for rows, _ in self._terms]
         return (self.rules.largest_bend + self.rules.score_reg) * self.query_weights * np.array(squares)
 
-    def term_gradient(self, term: int, w: Array) -> Array:
+    def _term_gradient(self, term: int, w: Array) -> Array:
         """Return the gradient in w of what one query contributes, shape (d,)."""
         rows, cost = self._terms[term]
         scores = np.asarray(rows @ w, dtype=np.float64)
         return rows.T @ cost.evaluate(cost.fit(scores), scores)[1]
 
-    def term_gradients(self, w: Array) -> Array:
+    def _term_gradients(self, w: Array) -> Array:
         """Return the gradients of all queries, shape (m, d)."""
         slopes, groups = self.query_oracle(self._ordered(w))[1], self.groups
         return dense(query_sums(groups, slopes, self.rows_of_queries))

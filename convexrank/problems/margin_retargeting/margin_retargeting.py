@@ -30,6 +30,7 @@ from convexrank.problems.margin_retargeting._targets_bregman import BregmanTarge
 from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets, fit_weights
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
+from convexrank.solvers.row_faces import Blocks
 
 Array = np.ndarray
 
@@ -204,7 +205,7 @@ class MarginRetargeting(MarginScores):
         return offered if self.quadratic or self.divergence.has_model else offered - {"Exact"}
 
     @property
-    def model_is_nonlinear(self) -> bool:
+    def _model_is_nonlinear(self) -> bool:
         """Off the quadratic: Lemma 8 shows that the joint cost is convex, cvxpy's rules do not."""
         return not self.quadratic
 
@@ -237,13 +238,13 @@ class MarginRetargeting(MarginScores):
         """Return the risk and its gradient in the scores; off the quadratic the targets are evidence."""
         if self.quadratic:
             return super().reference_scores(scores)
-        value, slope, _ = self._evidence(self.split(scores)[0])
-        return value, self.join((slope,))
+        value, slope, _ = self._evidence(self._split(scores)[0])
+        return value, self._join((slope,))
 
     def _evidence(self, scores: Array) -> tuple[float, Array, float]:
         return evidence(self.rules, self.fit(scores), scores)
 
-    def ball_tangent(self, scores: Any) -> Any:
+    def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.balls import midpoints
         from convexrank.proof.targets.joint import tangent_of_joint_costs
@@ -254,7 +255,7 @@ class MarginRetargeting(MarginScores):
         bounds = (rules.low, rules.high, rules.target_reg, rules.score_reg)
         rule = JointRule(self.divergence.in_balls(), *bounds, rules.offsets, rules.simplex)
         # off the quadratic the targets in floats are evidence
-        fit = None if self.quadratic else self.fit(self.split(midpoints(scores))[0])
+        fit = None if self.quadratic else self.fit(self._split(midpoints(scores))[0])
         queries = []
         for number, (rows, grades) in enumerate(self._queries()):
             margins, rewards = (steps_of(given, grades, self.levels) for given in (self.margin, self.reward))
@@ -283,14 +284,10 @@ class MarginRetargeting(MarginScores):
 
     # --- in blocks --------------------------------------------------------------------------------------------------
 
-    block_count = 2
+    def _blocks(self) -> Blocks:
+        return Blocks(2, self.dimension + self.groups.rows, self._minimized)
 
-    @property
-    def joint_dimension(self) -> int:
-        """Number of weights and targets."""
-        return self.dimension + self.groups.rows
-
-    def minimize_block(self, block: int, x: Array) -> Array:
+    def _minimized(self, block: int, x: Array) -> Array:
         """Return the joint point (w, targets) with the targets at their best (block 0), or w (block 1)."""
         w, targets = x[: self.dimension], x[self.dimension :]
         if block == 0:

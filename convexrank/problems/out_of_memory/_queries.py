@@ -15,6 +15,7 @@ from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.program import Program
 from convexrank.problems.out_of_memory._streams import Portion, Stream, Sums
+from convexrank.solvers.row_faces import Sample
 
 Array = np.ndarray
 
@@ -170,32 +171,7 @@ def streamed(problem: Any) -> DeclaredStream | None:
     return found if found.is_sum() else None
 
 
-@dataclass(frozen=True, eq=False)
-class QuerySample:
-    """A sample of the queries in memory; each query represents several queries.
-
-    Parameters
-    ----------
-    problem : LinearScores
-        Their problem, whose l2 is smaller by that factor, so that it has about the minimiser of all.
-    factor : float
-        The number of queries that each one represents.
-    """
-
-    problem: Any
-    factor: float
-
-    def solve(self, *, tol: float, time_limit: float | None) -> Any:
-        """Solve it."""
-        return self.problem.solve(tol=tol, time_limit=time_limit)
-
-    def second_order(self, w: Array) -> tuple[float, Array, Array]:
-        """Return value, gradient and Hessian of about the objective of all queries."""
-        value, gradient, hessian = self.problem.second_order(w)
-        return self.factor * value, self.factor * gradient, self.factor * hessian
-
-
-def sample_of(problem: Any) -> QuerySample | None:
+def sample_of(problem: Any) -> Sample | None:
     """Draw some queries of tall dense rows out of memory, one from each of as many stretches.
 
     Parameters
@@ -210,10 +186,10 @@ def sample_of(problem: Any) -> QuerySample | None:
     queries = len(starts) - 1
     count = max(1, round(queries * wanted / len(places)))
     found = None if _WORTH * count > queries else drawn(problem, count)
-    return found if found is not None and found.problem.has_curvature else None
+    return found if found is not None and found.problem._has_curvature else None
 
 
-def drawn(problem: Any, count: int) -> QuerySample | None:
+def drawn(problem: Any, count: int) -> Sample | None:
     """Draw so many queries, one from each of as many stretches; None where they lack some of the grades."""
     rows, starts = problem._by_query
     queries = len(starts) - 1
@@ -227,4 +203,4 @@ def drawn(problem: Any, count: int) -> QuerySample | None:
         if problem.__dict__.get(name) is not None:
             values[name] = problem.__dict__[name][some]
     made = problem.changed(qid=QueryGroups.from_sizes(np.diff(starts)[places]), **values)
-    return QuerySample(made, queries / count)
+    return Sample(made, queries / count)

@@ -14,6 +14,7 @@ from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_flags
 from convexrank.problems.page_rank_game._payoff import PageRankPayoff
+from convexrank.solvers.row_faces import Compiled
 
 Array = np.ndarray
 
@@ -130,20 +131,18 @@ class PageRankDual(Problem):
         """Return what is not smooth: nothing in the ball, which steps never leave."""
         return 0.0
 
-    #: Floating type of the data.
-    dtype = "float64"
+    def _compiled(self) -> Compiled:
+        def smooth() -> Any:
+            from convexrank.problems.page_rank_game._on_device import dual_on_device
 
-    def jax_smooth(self) -> Any:
-        """Return the objective without the ball as a JAX function of s, a pytree of the edges."""
-        from convexrank.problems.page_rank_game._on_device import dual_on_device
+            return dual_on_device(self.game)
 
-        return dual_on_device(self.game)
+        def prox() -> Any:
+            from convexrank.problems.page_rank_game._on_device import projection_on_device
 
-    def jax_prox(self) -> Any:
-        """Return the projection on the ball as a JAX function of (s, step)."""
-        from convexrank.problems.page_rank_game._on_device import projection_on_device
+            return projection_on_device(self.game, self.radius if self.bounded else None)
 
-        return projection_on_device(self.game, self.radius if self.bounded else None)
+        return Compiled(smooth, smooth, prox, "float64")
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Return the certificate's bound from the gradient at s."""

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.capabilities import Modelled
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.problems.page_rank_game._payoff import PageRankPayoff
 from convexrank.problems.page_rank_game.page_rank_dual import PageRankDual
+from convexrank.solvers.graph_faces import JaxSaddle, Saddle
 
 Array = np.ndarray
 
@@ -109,6 +111,18 @@ class PageRankGame(PageRankPayoff):
         """Return the problem of the other player, min over s of φ*(a + (I − Pᵀ)s): (5.34), in the ball or not."""
         return PageRankDual(self, bounded)
 
+    def _saddle(self) -> Saddle:
+        return Saddle(
+            self.is_simplex,
+            self.payoff,
+            self.payoff_gradient,
+            self.best_response,
+            self.maximizer,
+            self.replies,
+            self.supporting_move,
+            self.dual,
+        )
+
     def objective(self, w: Any) -> float:
         r"""Evaluate :math:`\phi(w) - \langle w, a\rangle + R\,\|Pw - w\|_*`; infinity outside the domain."""
         w = self.check_point(w)
@@ -117,17 +131,22 @@ class PageRankGame(PageRankPayoff):
             return value
         return value - float(w @ self.recommendations) + self.radius * self.ball.dual(self.difference(w))
 
-    def jax_game(self) -> Any:
-        """Return both players as JAX functions, pytrees of the edges."""
-        from convexrank.problems.page_rank_game._on_device import game_on_device
+    def _jax_saddle(self) -> JaxSaddle:
+        def game() -> Any:
+            from convexrank.problems.page_rank_game._on_device import game_on_device
 
-        return game_on_device(self)
+            return game_on_device(self)
+
+        return JaxSaddle(game)
+
+    def _modelled(self) -> Modelled:
+        return Modelled(self._other_model)
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in w; P stays sparse but for the teleport."""
         return self._model()
 
-    def other_model(self) -> CvxpyModel:
+    def _other_model(self) -> CvxpyModel:
         """Return the model with a variable for Pw − w, whose multipliers are the other player's move."""
         return self._model(moved_apart=True)
 

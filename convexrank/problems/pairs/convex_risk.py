@@ -92,7 +92,7 @@ class ConvexRisk(Formulation):
 
     def __post_init__(self) -> None:
         keep(self, cost=losses.resolve(self.cost, "cost"))
-        _ = self.ball  # a bad radius is refused here, not at the first solve
+        _ = self._ball  # a bad radius is refused here, not at the first solve
         keep_checked(self, check_positive, "l1_ball", "l2_ball")
         super().__post_init__()
 
@@ -109,7 +109,7 @@ class ConvexRisk(Formulation):
         return losses.resolve(self.cost, "cost").factorises
 
     @property
-    def ball(self) -> L1Ball | L2Ball | None:
+    def _ball(self) -> L1Ball | L2Ball | None:  # type: ignore[override]
         """The constraint on w."""
         return ball_of(self.l1_ball, self.l2_ball)
 

@@ -70,7 +70,7 @@ class CrucialPairs(Declared):
         keep(self, price=prices.resolve(self.price), loss=losses.resolve(self.loss))
         check_price_fits(self.price, self.loss)
         # an expression that is not convex is refused here, not at the first solve
-        _ = self.log_sum_exps
+        _ = self._log_sum_exps
 
     @cached_property
     def _groups(self) -> ListedPairs:  # type: ignore[override]

@@ -108,11 +108,11 @@ class PairRule(Declared):
         super().__post_init__()
         if not self._held.in_memory:
             raise TypeError("X holds rows out of memory, expected the features of the pairs as a matrix.")
-        _ = self.ball  # a bad radius is refused here, not at the first solve
+        _ = self._ball  # a bad radius is refused here, not at the first solve
         keep_checked(self, check_positive, "l1_ball", "l2_ball")
         keep(self, cost=losses.resolve(self.cost, "cost"), y=check_vector(self.y, name="y"))
         keep(self, pairs=self._checked_pairs())
-        _ = self.log_sum_exps  # an expression that is not convex, too
+        _ = self._log_sum_exps  # an expression that is not convex, too
 
     def _checked_pairs(self) -> Array:
         n, rows = len(self.y), self.X.shape[0]
@@ -188,7 +188,7 @@ class PairRule(Declared):
         return total(apply(self.cost.phi, f.rule * -f.signs)) * (orders / (n * (n - 1.0)))
 
     @property
-    def ball(self) -> L1Ball | L2Ball | None:
+    def _ball(self) -> L1Ball | L2Ball | None:  # type: ignore[override]
         """The constraint on w."""
         return ball_of(self.l1_ball, self.l2_ball)
 

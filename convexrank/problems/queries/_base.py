@@ -15,7 +15,8 @@ from convexrank.backend.jax_oracles import HostRisk
 from convexrank.data import QueryGroups, as_groups, check_vector, keep
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
-from convexrank.problems.out_of_memory._queries import QuerySample, QueryStream, goes_in_order, sample_of
+from convexrank.problems.out_of_memory._queries import QueryStream, goes_in_order, sample_of
+from convexrank.solvers.row_faces import Sample
 
 Array = np.ndarray
 
@@ -100,12 +101,12 @@ class QueryScores(LinearScores):
         return notes_of(len(self.groups), self.idle_queries)
 
     @cached_property
-    def stream(self) -> ScoresStream | None:
+    def _stream(self) -> ScoresStream | None:
         """The evaluator of rows out of memory in one pass, if the rows of each query are adjacent; else None."""
         in_order = not self._held.in_memory and goes_in_order(*self._by_query, self.X.most_rows)
         return ScoresStream(self) if in_order else None
 
-    def sample(self) -> QuerySample | None:
+    def _sample(self) -> Sample | None:
         """Return the problem of some of the queries of tall rows out of memory, in memory; else None."""
         return None if self._held.in_memory else sample_of(self)
 
@@ -116,7 +117,7 @@ class QueryScores(LinearScores):
 
     @property
     def groups(self) -> QueryGroups:
-        """The queries that count; their rows in the order of :meth:`split`."""
+        """The queries that count; their rows in the order of ``_split``."""
         return self.__dict__["groups"]
 
     @property
@@ -139,11 +140,11 @@ class QueryScores(LinearScores):
         """All grades, ascending."""
         return np.unique(self.y)
 
-    def split(self, scores: Array) -> tuple[Array, ...]:
+    def _split(self, scores: Array) -> tuple[Array, ...]:
         """Return the scores of the rows that count, query by query."""
         return (scores[self._rows],)
 
-    def join(self, parts: tuple[Array, ...]) -> Array:
+    def _join(self, parts: tuple[Array, ...]) -> Array:
         """Return the gradient in all scores: zero for rows of idle queries."""
         gradient = np.zeros(self.X.shape[0])
         gradient[self._rows] = parts[0][: len(self._rows)]
@@ -154,7 +155,7 @@ class QueryScores(LinearScores):
         raise NotImplementedError
 
     @cached_property
-    def jax_risk(self) -> RiskData:
+    def _jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores: by a callback to the oracle, where there is no other."""
         return RiskData(HostRisk(self.query_oracle), (), (self.groups.rows,))
 
@@ -164,18 +165,18 @@ class QueryScores(LinearScores):
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, all queries at once."""
-        value, gradient = self.query_oracle(self.split(np.asarray(scores, dtype=np.float64))[0])
-        return value, self.join((gradient,))
+        value, gradient = self.query_oracle(self._split(np.asarray(scores, dtype=np.float64))[0])
+        return value, self._join((gradient,))
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, query after query."""
-        ordered, slopes, value = self.split(scores)[0], [], 0.0
+        ordered, slopes, value = self._split(scores)[0], [], 0.0
         for query, part in enumerate(self.groups.slices):
             check_time()
             one, slope = self.reference_query(query, ordered[part])
             value += one
             slopes.append(slope)
-        return float(value), self.join((np.concatenate(slopes),))
+        return float(value), self._join((np.concatenate(slopes),))
 
     def _queries(self) -> list[tuple[Array, Array]]:
         """Row numbers and grades of each query that counts."""
@@ -192,7 +193,7 @@ class QueryScores(LinearScores):
         return dense(self.rows_of_queries)
 
     def _ordered(self, w: Array) -> Array:
-        return self.split(np.asarray(self.scores(w), dtype=np.float64))[0]
+        return self._split(np.asarray(self.scores(w), dtype=np.float64))[0]
 
 
 def counting_rows(groups: QueryGroups, asks: Array) -> tuple[Array, QueryGroups]:

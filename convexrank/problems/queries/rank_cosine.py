@@ -89,11 +89,6 @@ class RankCosine(QueryScores):
         return frozenset({"Smooth", "JaxObjective", "Certified"})
 
     @property
-    def unique(self) -> bool:
-        """Never known: there may be several local minima."""
-        return False
-
-    @property
     def strong_convexity(self) -> float:
         """None."""
         return 0.0
@@ -145,7 +140,7 @@ class RankCosine(QueryScores):
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Return the length of the gradient at x, computed from the definition: a residual, no bound."""
         w = self.check_point(x, "x")
-        value, gradient = self.reference_risk(w)
+        value, gradient = self._reference_risk(w)
         residual = float(np.linalg.norm(gradient + self.l2 * w))
         return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
 

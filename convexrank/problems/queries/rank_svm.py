@@ -102,10 +102,10 @@ class RankSVM(GradedQueries):
 
     # --- second derivatives in O(n log n), which the layer counts pair by pair ----------------------------------------
 
-    pairwise_curvature = False  # type: ignore[assignment]
+    _pairwise_curvature = False  # type: ignore[assignment]
 
     @property
-    def has_curvature(self) -> bool:
+    def _has_curvature(self) -> bool:
         """Whether the loss has second derivatives."""
         return self.differentiable
 
@@ -114,7 +114,7 @@ class RankSVM(GradedQueries):
         """The sum over pairs, and its place in the program."""
         return next((k, node) for k, node in enumerate(self.program.nodes) if isinstance(node, PairSums))
 
-    def score_model(self, scores: Array) -> ScoreModel:
+    def _score_model(self, scores: Array) -> ScoreModel:
         r"""Return the risk to second order in the scores, roughly: the pairs of each row are counted, not listed.
 
         With :math:`b_i, a_i` the violating partners below and above a row and T their sum over a query, rows i and j

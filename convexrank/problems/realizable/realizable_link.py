@@ -17,6 +17,7 @@ from convexrank.core.results import Certificate, Status, Witness
 from convexrank.data import check_matrix, check_positive, check_vector, keep, keep_checked
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.problems.realizable._scores import RealizableScores
+from convexrank.solvers.row_faces import SplitFeasibility
 
 Array = np.ndarray
 
@@ -189,6 +190,9 @@ class RealizableLink(Problem):
     def _reached(self) -> ImageOfBall:
         return ImageOfBall(self.X, self.radius)
 
+    def _split_feasibility(self) -> SplitFeasibility:
+        return SplitFeasibility(self.lift, self.recover, self.project)
+
     def lift(self, x: Array) -> Array:
         """Return the scores Xw, shape (n,): the point that belongs to w."""
         return np.asarray(self.X @ x, dtype=np.float64)
@@ -251,7 +255,7 @@ class RealizableLink(Problem):
         most, least = self.violation(x), self.separation(x)[1]
         return Certificate(most, math.nan, least, "violation", metric="root mean square of scores")
 
-    def terminal_status(self, w: Array) -> Status | None:
+    def _terminal_status(self, w: Array) -> Status | None:
         """Recognise by a separating hyperplane that nothing satisfies the constraints."""
         return Status.INFEASIBLE if self.separation(w)[1] > 0 else None
 

@@ -16,6 +16,7 @@ from convexrank.problems.retargeting._fixed_targets import TargetRegression
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 from convexrank.problems.retargeting._link import TargetLink, target_link
 from convexrank.problems.retargeting._reference import joint_model, reference_cost
+from convexrank.solvers.row_faces import Blocks
 
 Array = np.ndarray
 
@@ -99,7 +100,7 @@ class Retargeting(QueryScores):
     offsets: bool | None = field(default=None, kw_only=True)
 
     # weights are fitted to targets by least squares, from all products of two columns
-    takes_designs = False
+    _takes_designs = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,11 +135,6 @@ class Retargeting(QueryScores):
         """Smooth, in blocks, certified; exact where it is convex."""
         names = super().capabilities if self.convex else frozenset({"Smooth", "JaxObjective", "Certified"})
         return names | {"Blocks"}
-
-    @property
-    def unique(self) -> bool:
-        """Whether the minimiser is known to be unique."""
-        return self.convex and super().unique
 
     @property
     def strong_convexity(self) -> float:
@@ -198,7 +194,7 @@ class Retargeting(QueryScores):
         weight = float(self.row_weights[stretch.start])
         return weight * value, weight * slopes
 
-    def ball_tangent(self, scores: Any) -> Any:
+    def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.targets.orders import Blocks, tangent_of_distances
 
@@ -228,14 +224,10 @@ class Retargeting(QueryScores):
         """The regression on given targets, the second half of the alternation."""
         return TargetRegression(self.rows_of_queries, self.groups, self.link, self.row_weights, self.l2)
 
-    @property
-    def joint_dimension(self) -> int:
-        """Number of unknowns of both blocks, weights and targets."""
-        return self.dimension + self.groups.rows
+    def _blocks(self) -> Blocks:
+        return Blocks(2, self.dimension + self.groups.rows, self._minimized)
 
-    block_count = 2
-
-    def minimize_block(self, block: int, x: Array) -> Array:
+    def _minimized(self, block: int, x: Array) -> Array:
         """Return the joint point (w, targets) with the targets at their best (block 0), or w (block 1)."""
         w, targets = x[: self.dimension], x[self.dimension :]
         if block == 0:
@@ -263,7 +255,7 @@ class Retargeting(QueryScores):
         if self.convex:
             return super().certificate(x, witness)
         w = self.check_point(x, "x")
-        value, gradient = self.reference_risk(w)
+        value, gradient = self._reference_risk(w)
         residual = float(np.linalg.norm(gradient + self.l2 * w))
         return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
 

@@ -12,6 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Witness
 from convexrank.links.marginal_cost import expected_targets, projected_targets
 from convexrank.problems._linear_scores import LinearScores
+from convexrank.solvers.row_faces import SingleIndex
 
 Array = np.ndarray
 
@@ -86,12 +87,10 @@ class PublishedField(LinearScores):
                 f'{what} belongs to oracle="{oracle}", not to oracle="{self.oracle}"; make a problem with that one.'
             )
 
-    @property
-    def targets(self) -> Array:
-        """The targets y."""
-        return self.y
+    def _single_index(self) -> SingleIndex:
+        return SingleIndex(self.y, self.scores, self._update_direction)
 
-    def update_direction(self, fitted: Array, w: Array) -> Array:
+    def _update_direction(self, fitted: Array, w: Array) -> Array:
         r"""Return :math:`\frac1n X^\top(s - y) + \lambda_2 w` for fitted targets s."""
         return np.asarray(self.X.T @ ((fitted - self.y) / self.rows), dtype=np.float64) + self.l2 * w
 
@@ -123,7 +122,7 @@ class PublishedField(LinearScores):
                     'oracle="marginal", which cuts the link off.'
                 )
         fitted[order] = projected_targets(ordered, self.y[order], self.strong, self.smooth, bounds)
-        return self.update_direction(fitted, w)
+        return self._update_direction(fitted, w)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; for the published field return its residual."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,9 @@ from convexrank.data import check_kernel, check_matrix, check_positive, keep, ke
 from convexrank.links import fit_link
 from convexrank.problems.single_index._kernel_features import FeatureSpace, random_kernel
 from convexrank.problems.single_index.learned_divergence import LearnedDivergence
+from convexrank.regularizers import Penalty
 from convexrank.solvers.change_of_variables import ChangeOfVariables
+from convexrank.solvers.row_faces import Compiled, prox_on_device
 
 Array = np.ndarray
 
@@ -133,9 +136,9 @@ class KernelLearnedDivergence(Problem):
 
     default_solver = "lbfgs"  # quasi-Newton in the coordinates of the feature space
 
-    def adapt_solver(self, solver: Any) -> Any:
+    def adapt_solver(self, solver: Any, options: Any = None) -> Any:
         """Return the solver on :attr:`linear`, its states in α; the exact one stays with α and K."""
-        if "Exact" in solver.requires:
+        if not hasattr(solver, "step"):
             return solver
         return ChangeOfVariables(solver, self.linear, self.coordinates, self.coefficients)
 
@@ -148,13 +151,15 @@ class KernelLearnedDivergence(Problem):
         value, slope = self.linear.risk_and_score_gradient(scores)
         return value + 0.5 * self.l2 * float(alpha @ scores), self.K @ (slope + self.l2 * alpha)
 
-    dtype = "float64"
-
     def jax_objective(self) -> Callable[[Any], Any]:
         """Return the objective as a JAX function of α, a pytree."""
         from jax.tree_util import Partial
 
         return Partial(_at_coefficients, self.linear.jax_objective(), self.linear.X)
+
+    def _compiled(self) -> Compiled:
+        prox = partial(prox_on_device, Penalty())
+        return Compiled(self.jax_objective, self.jax_objective, prox, "float64", self.rows)
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
         """Return the same: all of it is smooth."""

@@ -35,6 +35,7 @@ from convexrank.problems.single_index._reference import (
     power_reference,
     reference_marginal,
 )
+from convexrank.solvers.row_faces import Lipschitz
 
 Array = np.ndarray
 
@@ -221,6 +222,9 @@ class LearnedDivergence(PublishedField):
             return super().default_solver
         return "gradient" if self.strong is None else "accelerated"
 
+    def _lipschitz(self) -> Lipschitz:
+        return Lipschitz(self.lipschitz)
+
     @cached_property
     def lipschitz(self) -> float:
         r"""A Lipschitz constant of the gradient of the smooth part, :math:`\|CX\|_2^2/(sn) + \lambda_2`.
@@ -260,7 +264,7 @@ class LearnedDivergence(PublishedField):
         return value / n, gradient
 
     @property
-    def jax_risk(self) -> RiskData:
+    def _jax_risk(self) -> RiskData:
         """The risk as a JAX function of the scores, by a callback to the same code."""
         self._require("marginal", "the objective")
         if self._beyond:
@@ -300,7 +304,7 @@ class LearnedDivergence(PublishedField):
             value, slope = reference_marginal(scores, self.y, self.strong, self.smooth, self.output_range)
         return value / self.rows, slope / self.rows
 
-    def ball_tangent(self, scores: Any) -> Any:
+    def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.balls import midpoints
         from convexrank.proof.targets.links import LinkClass, tangent_of_bounded_links, tangent_of_links

@@ -9,14 +9,15 @@ is bounded without any penalty, and without a ball in which the minimiser is loo
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from flint import arb_mat
 from scipy.linalg import qr
 
-from convexrank.core.results import Certificate, CertificateError, Solution, Witness
-from convexrank.proof.balls import ONE, Balls, Bounds, Tangent, arb, around, dot, exact, refined
+from convexrank.core.capabilities import Certified, InBalls
+from convexrank.core.results import Certificate, CertificateError, Witness
+from convexrank.proof.balls import ONE, Balls, Bounds, arb, around, dot, exact, refined
 from convexrank.proof.penalty import ExactPenalty
 from convexrank.proof.products import Products, products
 from convexrank.regularizers import Penalty
@@ -29,7 +30,7 @@ _DEPENDENT = 1e-12
 _MOST_COLUMNS = 300
 
 
-class LinearProblem(Protocol):
+class LinearProblem(Certified, Protocol):
     """Interface of problems for proofs."""
 
     @property
@@ -43,11 +44,6 @@ class LinearProblem(Protocol):
         ...
 
     @property
-    def capabilities(self) -> frozenset[str]:
-        """Names of the capabilities; a proof needs Convex."""
-        ...
-
-    @property
     def differentiable(self) -> bool:
         """Whether the risk is differentiable."""
         ...
@@ -57,18 +53,6 @@ class LinearProblem(Protocol):
         """A number that the risk is never below."""
         ...
 
-    def ball_tangent(self, scores: Balls) -> Tangent:
-        """Return the risk and a tangent in the scores, over balls."""
-        ...
-
-    def ball_below(self, scores: Balls, width: float) -> Tangent:
-        """Return what the multipliers of the risk smoothed by a width prove: a linear function, over balls."""
-        ...
-
-    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Return the bound in floats, whose kind says whether there is anything to prove."""
-        ...
-
     @property
     def conjugate(self) -> Any:
         """The conjugate of the risk; None where there is no dual."""
@@ -76,24 +60,6 @@ class LinearProblem(Protocol):
 
     def dual(self) -> Any:
         """Return the dual."""
-        ...
-
-    def solve(self, solver: Any = None, *, tol: float = 1e-8) -> Solution:
-        """Solve: a solution of a neighbouring problem may serve as evidence."""
-        ...
-
-
-class Dual(Protocol):
-    """Interface of duals for proofs."""
-
-    @property
-    def primal(self) -> Any:
-        """The problem with linear scores."""
-        ...
-
-    @property
-    def risk_conjugate(self) -> Any:
-        """The conjugate of its risk, in blocks."""
         ...
 
 
@@ -126,16 +92,25 @@ def prove_by_dual(problem: LinearProblem, w: Array, witness: Witness | None) -> 
     def evaluate() -> Bounds:
         point, scores, risk = _primal_side(problem, matrix, w)
         value = risk + ExactPenalty(problem.penalty).value(point)
-        return Bounds(value, _gap(dual, matrix, v, point, scores, risk)[0])
+        return Bounds(value, _gap(Dual(problem, dual.risk_conjugate), matrix, v, point, scores, risk)[0])
 
     return refined(name, evaluate)
 
 
-def prove_dual(dual: Dual, v: Array, w: Array) -> Certificate:
+class Dual(NamedTuple):
+    """A dual as a proof reads it: the problem with linear scores, and the conjugate of its risk, in blocks."""
+
+    primal: LinearProblem
+    risk_conjugate: Any
+
+
+def prove_dual(name: str, dual: Dual, v: Array, w: Array) -> Certificate:
     """Prove a bound on value − optimum of a dual at v, by the value of the primal at w.
 
     Parameters
     ----------
+    name : str
+        Name of the dual, for messages.
     dual : Dual
         The dual.
     v : ndarray, shape (m,)
@@ -155,7 +130,7 @@ def prove_dual(dual: Dual, v: Array, w: Array) -> Certificate:
         gap, value = _gap(dual, matrix, v, point, scores, risk)
         return Bounds(value, gap)
 
-    return refined(type(dual).__name__, evaluate)
+    return refined(name, evaluate)
 
 
 def _primal_side(primal: LinearProblem, matrix: Products, w: Array) -> tuple[Balls, Balls, arb]:
@@ -166,7 +141,7 @@ def _primal_side(primal: LinearProblem, matrix: Products, w: Array) -> tuple[Bal
     point, scores = exact(w), matrix.scores(w)
     if factor != ONE:
         point, scores = [factor * entry for entry in point], [factor * score for score in scores]
-    return point, scores, primal.ball_tangent(scores).value
+    return point, scores, primal.face(InBalls).tangent(scores).value
 
 
 def _gap(dual: Dual, matrix: Products, v: Array, point: Balls, scores: Balls, risk: arb) -> tuple[arb, arb]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import times, transposed_times
-from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 from convexrank.core.score_model import ScoreProducts
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
+from convexrank.solvers.row_faces import HessianProducts
 
 Array = np.ndarray
 
@@ -23,50 +23,6 @@ _SUFFICIENT = 1e-4
 _EVALUATIONS = 40
 # A stage is solved to a gap of this share of the value.
 _ROUGH = 1e-2
-
-
-@runtime_checkable
-class HessianProducts(Smooth, Protocol):
-    """A risk of scores Xw, with products of its Hessian in the scores, and l2."""
-
-    @property
-    def X(self) -> Any:
-        """The features, shape (n, d)."""
-        ...
-
-    @property
-    def l2(self) -> float:
-        """Strength of the quadratic penalty."""
-        ...
-
-    @property
-    def row_lengths(self) -> Array:
-        """Euclidean lengths of the rows of X, shape (n,)."""
-        ...
-
-    @property
-    def pairwise_curvature(self) -> bool:
-        """Whether a product with the Hessian runs over all pairs."""
-        ...
-
-    def scores(self, w: Array) -> Array:
-        """Return the scores Xw."""
-        ...
-
-    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
-        """Return the risk and its gradient in the scores."""
-        ...
-
-    def score_products(self, scores: Array) -> ScoreProducts:
-        """Return the risk to second order in the scores."""
-        ...
-
-    def gentler(self, most: float) -> LogSumExps:
-        """Return the log-sum-exps of the risk with factors of scores up to ``most``.
-
-        Asked for only where the products state factors that are larger.
-        """
-        ...
 
 
 class Scaling(NamedTuple):
@@ -118,9 +74,7 @@ def at(problem: HessianProducts, x: Array, scaling: Scaling, stage: Stage | None
     scores, l2 = np.asarray(problem.scores(x), dtype=np.float64), problem.l2
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # far away a steep risk is infinite
         found = (
-            problem.score_products(scores)
-            if stage is None
-            else ScoreProducts.of(stage.risk.score_model(scores))
+            problem.products(scores) if stage is None else ScoreProducts.of(stage.risk.score_model(scores))
         )
         gradient = np.asarray(transposed_times(problem.X, found.gradient), dtype=np.float64) + l2 * x
     return Here(x, scores, found.value + 0.5 * l2 * float(x @ x), gradient, found, scaling, stage)
@@ -129,7 +83,7 @@ def at(problem: HessianProducts, x: Array, scaling: Scaling, stage: Stage | None
 def reported(problem: HessianProducts, here: Here) -> State:
     """Return the point with the objective itself; at a stage before it nothing is known of the gap."""
     if here.stage is not None:
-        risk = problem.risk_and_score_gradient(here.scores)[0]
+        risk = problem.value_and_gradient(here.scores)[0]
         return State(here.x, risk + 0.5 * problem.l2 * float(here.x @ here.x), math.inf, here)
     return State(here.x, here.value, problem.gap_estimate(here.x, here.value, here.gradient), here)
 
@@ -157,7 +111,7 @@ def _least(
     """Find a step length that lowers the value enough, with a small slope: secants between brackets, in the scores."""
     along, l2 = np.asarray(times(problem.X, direction), dtype=np.float64), problem.l2
     linear, square = l2 * float(here.x @ direction), l2 * float(direction @ direction)
-    evaluate = problem.risk_and_score_gradient if here.stage is None else here.stage.risk.value_and_gradient
+    evaluate = problem.value_and_gradient if here.stage is None else here.stage.risk.value_and_gradient
     low, high, at_low, at_high, length = 0.0, math.inf, slope, math.inf, 1.0
     for _ in range(_EVALUATIONS):
         check_time()

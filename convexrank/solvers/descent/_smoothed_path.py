@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -12,9 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Convex
 from convexrank.modelling.smoothing.smoothed import Smoothed
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
+from convexrank.solvers.row_faces import Smoothable
 
 Array = np.ndarray
 
@@ -23,47 +21,6 @@ _HALVINGS = 40
 _HIDDEN = 1e-13
 # A line is followed until its derivative is this share of what it was.
 _FLAT = 0.1
-
-
-@runtime_checkable
-class Smoothable(Convex, Protocol):
-    """A risk with kinks, l2 and no other penalty, and smooth functions below the risk."""
-
-    @property
-    def first_width(self) -> float:
-        """A width from which on the smooth function changes slowly with w."""
-        ...
-
-    def smoothed(self, w: Array, width: float) -> Smoothed:
-        """Return the smooth function of a width at w; it rises to the risk as the width falls to 0."""
-        ...
-
-
-@runtime_checkable
-class Mergeable(Smoothable, Protocol):
-    """A risk of so many rows that it pays to solve with some of them, and with the means of others."""
-
-    def first_rows(self) -> Smoothable:
-        """Return the problem of some rows, which tells about where the minimiser is."""
-        ...
-
-    @property
-    def first_share(self) -> float:
-        """The share of rows near kinks that stands alone at first."""
-        ...
-
-    def merged(self, w: Array, share: float, before: Array | None) -> tuple[Smoothable, Array] | None:
-        """Return the problem with the means of rows on one side of each kink, nowhere above this one, and these sides.
-
-        Those near a kink at w, about that share of the rows, stand alone. ``before`` are the sides at other points,
-        where the two problems stay equal. None where too few rows are far from all kinks.
-        """
-        ...
-
-
-def is_mergeable(problem: Smoothable) -> TypeIs[Mergeable]:
-    """Return whether the problem names the capability."""
-    return "Mergeable" in problem.capabilities
 
 
 @dataclass(frozen=True)
@@ -112,10 +69,10 @@ class Place:
         return self.found.offset - float(self.found.slope @ self.found.slope) / (2.0 * self.l2)
 
 
-def place_at(problem: Smoothable, w: Array, width: float) -> Place:
+def place_at(problem: Convex, w: Array, width: float) -> Place:
     """Evaluate the problem, smoothed by a width, at a point."""
     with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
-        return Place(w, width, problem.penalty.l2, problem.smoothed(w, width))
+        return Place(w, width, problem.penalty.l2, problem.face(Smoothable).at(w, width))
 
 
 class System:
@@ -168,7 +125,7 @@ def _conjugate_gradients(here: Place, right: Array) -> Array:
     return found
 
 
-def searched(problem: Smoothable, here: Place, direction: Array) -> Place | None:
+def searched(problem: Convex, here: Place, direction: Array) -> Place | None:
     """Search for about the least smooth objective on the way; None where rounding hides that there is a way."""
     slope = float(here.gradient @ direction)
     if not slope < 0.0:

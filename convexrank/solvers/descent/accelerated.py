@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from convexrank.backend.deadline import check_time
-from convexrank.core.capabilities import Field, Proximal, Solvable, is_field
+from convexrank.core.capabilities import Field, Proximal, is_field
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, check_positive, keep_checked
 from convexrank.solvers.descent.gradient import residual_of
+from convexrank.solvers.row_faces import Lipschitz
 
 Array = np.ndarray
-
-
-@runtime_checkable
-class Lipschitz(Solvable, Protocol):
-    """A constant for steps that need no function values."""
-
-    @property
-    def lipschitz(self) -> float:
-        """A Lipschitz constant of the gradient of the smooth part, or what is published as one of the field."""
-        ...
-
-
-class LipschitzField(Field, Lipschitz, Protocol):
-    """A field with a constant."""
-
-
-class LipschitzProximal(Proximal, Lipschitz, Protocol):
-    """A smooth part with a constant, and a proximal map for the rest."""
 
 
 def check_factors(method: Any) -> None:
@@ -100,18 +83,18 @@ class Accelerated:
         keep_checked(self, check_integer, "check_every", minimum=1)
         keep_checked(self, check_flag, "line_search")
 
-    def init(self, problem: Proximal | LipschitzField, x0: Array) -> State:
+    def init(self, problem: Proximal | Field, x0: Array) -> State:
         """Start at the nearest feasible point."""
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
-        if is_field(problem) or self._knows_constant(problem):
-            return _evaluated(problem, x, x, 1.0, problem.lipschitz)
+        if is_field(problem) or ("Lipschitz" in problem.capabilities and not self.line_search):
+            return _evaluated(problem, x, x, 1.0, problem.face(Lipschitz).constant)
         smooth, gradient = problem.smooth_value_and_gradient(x)
         lipschitz = max(float(np.linalg.norm(gradient)), 1e-8)
         memory = _Momentum(x, 1.0, lipschitz, 0)
         value = smooth + problem.nonsmooth_value(x)
         return State(x, value, problem.gap_estimate(x, value, gradient), memory)
 
-    def step(self, problem: Proximal | LipschitzField, state: State) -> State:
+    def step(self, problem: Proximal | Field, state: State) -> State:
         """One proximal gradient step from the extrapolated point."""
         if is_field(problem) or isinstance(state.memory, _Known):
             return _known_step(problem, state)
@@ -137,9 +120,6 @@ class Accelerated:
             residual = problem.gap_estimate(x, value, slope)
         return State(x, value, residual, _Momentum(extrapolated, t, lipschitz, count))
 
-    def _knows_constant(self, problem: Proximal) -> TypeGuard[LipschitzProximal]:
-        return "Lipschitz" in problem.capabilities and not self.line_search
-
 
 @dataclass(frozen=True)
 class _Momentum:
@@ -159,9 +139,7 @@ class _Known:
     lipschitz: float
 
 
-def _evaluated(
-    problem: Proximal | LipschitzField, z: Array, before: Array, t: float, lipschitz: float
-) -> State:
+def _evaluated(problem: Proximal | Field, z: Array, before: Array, t: float, lipschitz: float) -> State:
     """The state at z: one gradient, or one field, and what follows from it for free."""
     if is_field(problem):
         value, direction = math.nan, problem.field(z)
@@ -173,7 +151,7 @@ def _evaluated(
     return State(z, value, residual, _Known(direction, before, t, lipschitz))
 
 
-def _known_step(problem: Proximal | LipschitzField, state: State) -> State:
+def _known_step(problem: Proximal | Field, state: State) -> State:
     """One step of length 1/L, without function values."""
     memory: _Known = state.memory
     z, length = state.x, 1.0 / memory.lipschitz

@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
+from convexrank.solvers.row_faces import Blocks
 
 Array = np.ndarray
-
-
-@runtime_checkable
-class Blocks(Smooth, Protocol):
-    """An exact minimiser over one block of variables, the others fixed.
-
-    A joint point holds the unknowns of all blocks, the problem's own x first. The objective at x is the least over
-    the others.
-    """
-
-    @property
-    def block_count(self) -> int:
-        """Number of blocks; one pass takes them in order, and the first one does not look at what follows x."""
-        ...
-
-    @property
-    def joint_dimension(self) -> int:
-        """Number of unknowns of all blocks."""
-        ...
-
-    def minimize_block(self, block: int, x: Array) -> Array:
-        """Return the joint point with one block minimised over."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -66,27 +43,27 @@ class Alternating:
     """
 
     name = "alternating"
-    requires = frozenset({"Blocks"})
+    requires = frozenset({"Blocks", "Smooth"})
     default_max_iter = 20_000
 
-    def init(self, problem: Blocks, x0: Array) -> State:
+    def init(self, problem: Smooth, x0: Array) -> State:
         """Evaluate at the start; the other blocks follow from it."""
-        joint = np.zeros(problem.joint_dimension)
+        joint = np.zeros(problem.face(Blocks).joint_dimension)
         joint[: problem.dimension] = x0
         return self._at(problem, joint)
 
-    def step(self, problem: Blocks, state: State) -> State:
+    def step(self, problem: Smooth, state: State) -> State:
         """Minimise over each block once."""
-        joint = state.memory
-        for block in range(problem.block_count):
+        joint, blocks = state.memory, problem.face(Blocks)
+        for block in range(blocks.count):
             check_time()
-            joint = problem.minimize_block(block, joint)
+            joint = blocks.minimized(block, joint)
         moved = self._at(problem, joint)
         if np.array_equal(moved.x, state.x):
             return State(state.x, state.value, state.residual, joint, stalled=True)
         return moved
 
-    def _at(self, problem: Blocks, joint: Array) -> State:
+    def _at(self, problem: Smooth, joint: Array) -> State:
         x = joint[: problem.dimension]
         value, gradient = problem.value_and_gradient(x)
         return State(x, value, problem.gap_estimate(x, value, gradient), joint)

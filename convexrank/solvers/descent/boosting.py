@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.modelling.log_sum_exps.coordinates import Line, LogSumExpCoordinates
+from convexrank.solvers.row_faces import Coordinates
 
 Array = np.ndarray
 
@@ -21,19 +22,6 @@ _TIE = 1e-12
 _FLAT = 1e-12
 # Rounds between two evaluations of the scores from scratch, so that rounding does not accumulate.
 _REFRESH = 256
-
-
-@runtime_checkable
-class Coordinates(Solvable, Protocol):
-    """Edges of all weak rankers, and exact line search along one: what boosting needs."""
-
-    def coordinates(self) -> LogSumExpCoordinates:
-        """Return the coordinate oracle of the problem."""
-        ...
-
-    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
-        """Estimate value − optimum at w from the gradient of risk and l2 there, at no cost."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -142,12 +130,13 @@ class Boosting:
     requires = frozenset({"Coordinates"})
     default_max_iter = 10_000
 
-    def init(self, problem: Coordinates, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Evaluate at the start."""
-        oracle = problem.coordinates()
-        return _state(problem, oracle, x0, oracle.scores(x0), Rounds())
+        face = problem.face(Coordinates)
+        oracle = face.oracle()
+        return _state(face, oracle, x0, oracle.scores(x0), Rounds())
 
-    def step(self, problem: Coordinates, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """One round: the ranker with the largest edge, and the exact step along it."""
         memory: _Memory = state.memory
         oracle = memory.oracle
@@ -162,11 +151,11 @@ class Boosting:
             return State(state.x, state.value, state.residual, memory, stalled=True)
         rounds = memory.rounds.add(ranker, alpha)
         scores = oracle.scores(x) if rounds.count % _REFRESH == 0 else memory.scores + alpha * column
-        return _state(problem, oracle, x, scores, rounds, ranker, alpha)
+        return _state(problem.face(Coordinates), oracle, x, scores, rounds, ranker, alpha)
 
 
 def _state(
-    problem: Coordinates,
+    face: Coordinates,
     oracle: LogSumExpCoordinates,
     x: Array,
     scores: Array,
@@ -177,7 +166,7 @@ def _state(
     risk, score_gradient = oracle.risk_and_score_gradient(scores)
     edges = oracle.edges(x, score_gradient)
     value = risk + 0.5 * oracle.l2 * float(x @ x)
-    residual = problem.gap_estimate(x, value, -edges)
+    residual = face.gap_estimate(x, value, -edges)
     return State(x, value, residual, _Memory(oracle, scores, edges, rounds, ranker, alpha))
 
 

@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.deadline import check_time
+from convexrank.core.capabilities import Convex
 from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Witness
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
 from convexrank.solvers._conic_point import conic_point
 from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.descent._smoothed_path import (
-    Mergeable,
     Place,
-    Smoothable,
     System,
-    is_mergeable,
     place_at,
     searched,
 )
+from convexrank.solvers.row_faces import Mergeable, Smoothable
 
 Array = np.ndarray
 
@@ -103,7 +102,7 @@ class Continuation:
     hand_over: bool = True
 
     name = "continuation"
-    requires = frozenset({"Smoothable"})
+    requires = frozenset({"Convex", "Smoothable"})
     default_max_iter = 2_000
 
     def __post_init__(self) -> None:
@@ -113,26 +112,27 @@ class Continuation:
         if not self.shrink < 1.0:
             raise ValueError(f"shrink is {self.shrink}, expected a factor below 1.")
 
-    def init(self, problem: Smoothable, x0: Array) -> State:
+    def init(self, problem: Convex, x0: Array) -> State:
         """Evaluate at the start."""
-        width = problem.first_width
+        width = problem.face(Smoothable).first_width()
         here = place_at(problem, np.array(x0, dtype=np.float64), width)
         path = _Path(here, here.objective, -math.inf, width * _NARROWEST, self.shrink)
         return _reported(path, here.w, None)
 
-    def _round(self, problem: Mergeable, path: _Path, state: State) -> State:
+    def _round(self, problem: Convex, path: _Path, state: State) -> State:
         """Solve with merged rows, of which those near kinks at the last point stand alone; look at it with all rows."""
+        rows = problem.face(Mergeable)
         w, width, gap, share = path.here.w, path.here.width, path.best - path.lower, path.share
         if not share:
-            some = self._solved(problem.first_rows(), w, width, _ROUGH)
+            some = self._solved(rows.first(), w, width, _ROUGH)
             w, width, gap = some.memory.here.w, some.memory.here.width, _ROUGH * max(1.0, abs(some.value))
-            share = problem.first_share
-        merged = problem.merged(w, share, path.sides)
+            share = rows.first_share
+        merged = rows.at(w, share, path.sides)
         if merged is None:
             return _advanced(replace(path, rounds=0), state, [place_at(problem, w, width)])
         part, sides = merged
         goal = max(0.5 * state.tol, _SMALLER * gap / max(1.0, abs(path.best)))
-        found = self._solved(part, w, min(_WIDER * width, problem.first_width), goal)
+        found = self._solved(part, w, min(_WIDER * width, problem.face(Smoothable).first_width()), goal)
         last = found.memory.here
         seen = [place_at(problem, last.w, last.width)]
         if seen[0].objective - seen[0].bound > 2.0 * goal * max(1.0, abs(path.best)):
@@ -150,17 +150,18 @@ class Continuation:
             memory = replace(memory, here=path.here, rounds=min(path.rounds - 1, _TRIED))
         return replace(ahead, memory=memory)
 
-    def _solved(self, part: Smoothable, w: Array, width: float, tol: float) -> State:
+    def _solved(self, part: Convex, w: Array, width: float, tol: float) -> State:
         """Take steps from a point and a width until the gap is small enough."""
         here = place_at(part, w, width)
-        path = _Path(here, here.objective, -math.inf, part.first_width * _NARROWEST, self.shrink, rounds=0)
+        narrowest = part.face(Smoothable).first_width() * _NARROWEST
+        path = _Path(here, here.objective, -math.inf, narrowest, self.shrink, rounds=0)
         state = _reported(path, w, None)
         while state.residual > tol * max(1.0, abs(state.value)) and not state.stalled:
             check_time()
             state = self._on_path(part, state)
         return state
 
-    def step(self, problem: Smoothable, state: State) -> State:
+    def step(self, problem: Convex, state: State) -> State:
         """Take a Newton step for this width, or go on to the next one; a step of the bundle method after the last."""
         if isinstance(state.memory, HandedOver):
             return state.memory.step(problem, state)
@@ -176,10 +177,10 @@ class Continuation:
         begun, lower = method.init(problem, after.x), after.value - after.residual
         return HandedOver(method, begun, note, _BUNDLES, lower, after.witness).step(problem, after)
 
-    def _on_path(self, problem: Smoothable, state: State) -> State:
+    def _on_path(self, problem: Convex, state: State) -> State:
         path: _Path = state.memory
         here = path.here
-        if path.rounds and is_mergeable(problem):
+        if path.rounds and "Mergeable" in problem.capabilities:
             return self._round(problem, path, state)
         if here.error <= _SHARE * here.lag or path.steady:
             return self._narrower(problem, path, state)
@@ -196,7 +197,7 @@ class Continuation:
             return _advanced(replace(path, steady=True), state, [])
         return _advanced(replace(path, here=found, steps=path.steps + 1), state, [found])
 
-    def _narrower(self, problem: Smoothable, path: _Path, state: State) -> State:
+    def _narrower(self, problem: Convex, path: _Path, state: State) -> State:
         """Follow the path to a smaller width; the end of its tangent at width 0 may be the answer."""
         here = path.here
         if here.width <= path.narrowest:
@@ -214,7 +215,7 @@ def _bundle() -> Any:
     return Bundle(patience=1)
 
 
-def _at_minimiser_of_model(problem: Smoothable, state: State) -> State | None:
+def _at_minimiser_of_model(problem: Convex, state: State) -> State | None:
     """Return the state of the bundle method at the minimiser of the exact model, of which a certificate is asked.
 
     None where there is no such model, or this point is no better.
@@ -251,7 +252,7 @@ def _paced(path: _Path, shrink: float) -> float:
     return min(path.shrink**0.7, 0.7) if path.steps > 8 else path.shrink
 
 
-def _at_width(problem: Smoothable, path: _Path, settled: _Settled, width: float, state: State) -> State:
+def _at_width(problem: Convex, path: _Path, settled: _Settled, width: float, state: State) -> State:
     """Return the state at another width from the last minimiser, or from the path's tangent at that width or at 0."""
     check_time()
     starts = settled.reached, settled.at(width), settled.at(0.0)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
+from convexrank.solvers.row_faces import Compiled
 
 Array = np.ndarray
 
@@ -28,23 +29,6 @@ Array = np.ndarray
 _PATIENCE = 5
 # The device is asked whether it is done after so large a share of the time it took so far, and so many seconds at most.
 _SHARE_ASLEEP, _LONGEST_SLEEP = 0.05, 0.05
-
-
-@runtime_checkable
-class JaxObjective(Smooth, Protocol):
-    """A smooth objective that JAX can trace."""
-
-    @property
-    def dtype(self) -> str:
-        """Floating type of the data."""
-        ...
-
-    def jax_objective(self) -> Callable[[Any], Any]:
-        """Return the objective as a JAX function of w, with the data on JAX's default device.
-
-        As a ``jax.tree_util.Partial`` whose arguments are the data, it shares its programs with the next objective.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -74,31 +58,32 @@ class JaxoptLBFGS:
     chunk: int = 10
 
     name = "jaxopt-lbfgs"
-    requires = frozenset({"JaxObjective"})
+    requires = frozenset({"JaxObjective", "Smooth"})
     default_max_iter = 1_000
 
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "memory", "chunk", minimum=1)
 
-    def init(self, problem: JaxObjective, x0: Array) -> State:
+    def init(self, problem: Smooth, x0: Array) -> State:
         """Move the data to the device and compile."""
         import jax.numpy as jnp
         from jax.tree_util import Partial
 
         with with_x64():
-            objective = problem.jax_objective()
+            face = problem.face(Compiled)
+            objective = face.objective()
             check_time()  # moving large data takes seconds, and so does compiling
-            double = problem.dtype == "float64"
+            double = face.dtype == "float64"
             if isinstance(objective, Partial):
                 begin, advance = _programs(self.memory, double, _is_small(objective))
             else:  # its data are part of it, and go when its programs go
                 begin, advance = _programs.__wrapped__(self.memory, double, False, objective)
                 objective = None
-            start = jnp.asarray(x0, dtype=problem.dtype)
+            start = jnp.asarray(x0, dtype=face.dtype)
             inner = _when_ready(begin(objective, start))
             return _state(problem, _Memory(partial(advance, objective), start, inner))
 
-    def step(self, problem: JaxObjective, state: State) -> State:
+    def step(self, problem: Smooth, state: State) -> State:
         """Run one chunk on the device."""
         memory: _Memory = state.memory
         count, start = rounds_in_time(self.chunk, memory.pace), time.perf_counter()
@@ -168,7 +153,7 @@ def _programs(
     return jit(begin, small, keep), jit(advance, small, keep)
 
 
-def _state(problem: JaxObjective, memory: _Memory) -> State:
+def _state(problem: Smooth, memory: _Memory) -> State:
     """Judge the device's point by the host's oracle."""
     point = np.asarray(memory.x, dtype=np.float64)
     value, gradient = problem.value_and_gradient(point)

@@ -6,60 +6,20 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from convexrank.backend.deadline import check_time, time_left
-from convexrank.core.capabilities import Smooth, TwiceDifferentiable
+from convexrank.core.capabilities import Smooth
 from convexrank.core.certificates import strength_near
 from convexrank.core.loop import State, scale_of
-from convexrank.core.results import Solution
 from convexrank.core.score_model import SampledCurvature
 from convexrank.data import check_flags, check_integer, keep_checked
 from convexrank.solvers._handed_over import HandedOver
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
-    from convexrank.solvers.descent.newton_cg import HessianProducts
+from convexrank.solvers.row_faces import HessianProducts, Sample, Sampled
 
 Array = np.ndarray
-
-
-class Sample(TwiceDifferentiable, Protocol):
-    """The problem of some of the rows."""
-
-    def solve(self, *, tol: float, time_limit: float | None) -> Solution:
-        """Solve it."""
-        ...
-
-
-@runtime_checkable
-class Sampled(Smooth, Protocol):
-    """An objective over rows, of which some may tell its shape."""
-
-    def sample(self) -> Sample | None:
-        """Return the problem of a sample of the rows; None where it does not pay."""
-        ...
-
-    def sampled_curvature(self, w: Array) -> SampledCurvature | None:
-        """Return what some rows tell of the Hessian at w; None where that does not pay, or a sample tells it."""
-        ...
-
-    def reference_value_and_gradient(self, w: Array) -> tuple[float, Array]:
-        """Return the objective and its gradient from the definition, which the certificate at w may use again."""
-        ...
-
-
-def _is_sampled(problem: Smooth) -> TypeIs[Sampled]:
-    """Return whether rows may be sampled, as the type checker understands it."""
-    return "Sampled" in problem.capabilities
-
-
-def _has_products(problem: Smooth) -> TypeIs[HessianProducts]:
-    """Return whether Newton's method may go on, as the type checker understands it."""
-    return "HessianProducts" in problem.capabilities
 
 
 # After every so many steps the rate is looked at; where it promises so many more, Newton's method goes on.
@@ -131,12 +91,12 @@ class LBFGS:
 
     def init(self, problem: Smooth, x0: Array) -> State:
         """Evaluate at the start."""
-        sampled = problem if self.sample and _is_sampled(problem) else None
+        sampled = problem.face(Sampled) if self.sample and "Sampled" in problem.capabilities else None
         sample = None if sampled is None else sampled.sample()
         if sample is not None and not x0.any():
             x0 = _start(sample, x0)
         value, gradient = problem.value_and_gradient(x0)
-        curvature = None if sampled is None else sampled.sampled_curvature(x0)
+        curvature = None if sampled is None else sampled.curvature(x0)
         metric = None if curvature is None else _metric(curvature.hessian)
         if curvature is None and sample is not None:
             metric = _metric(sample.second_order(x0)[2])
@@ -152,7 +112,7 @@ class LBFGS:
         state = _without_misleading_metric(problem, state)
         memory: _Memory = state.memory
         if self.hand_over and state.iteration and state.iteration % _LOOKED == 0:
-            if _is_slow(state) and _has_products(problem) and not problem.pairwise_curvature:
+            if _is_slow(state) and _has_cheap_products(problem):
                 newton, note = _newton(), _HANDED_OVER.format(state.iteration)
                 return HandedOver(newton, newton.init(problem, state.x), note).step(problem, state)
             state = replace(state, memory=(memory := replace(memory, looked=state.residual)))
@@ -170,14 +130,14 @@ class LBFGS:
         """Return the evaluator of the next point: the code of the certificate where this step may be the last."""
         memory: _Memory = state.memory
         told = memory.curvature
-        if told is None or not (told.least and memory.pairs) or not _is_sampled(problem):
+        if told is None or not (told.least and memory.pairs) or "Sampled" not in problem.capabilities:
             return problem.value_and_gradient
         gradient = memory.gradient / memory.units
         before = gradient - memory.pairs[-1][1] / memory.units
         slope = _CAUTION * float(gradient @ gradient) / float(np.linalg.norm(before))
         if _curved(told, slope) > state.tol * scale_of(state.value):
             return problem.value_and_gradient
-        return problem.reference_value_and_gradient
+        return problem.face(Sampled).value_and_gradient
 
     def _search(self, oracle: _Cached, state: State, direction: Array, first: bool) -> float | None:
         from scipy.optimize import line_search  # slow to import; the default solver does without
@@ -237,6 +197,11 @@ class _Memory:
     curvature: SampledCurvature | None = None
     first: float = 0.0  # the residual at the start
     looked: float = 0.0  # and where the rate was last looked at
+
+
+def _has_cheap_products(problem: Smooth) -> bool:
+    """Return whether Newton's method may go on, at a cost like that of gradients."""
+    return "HessianProducts" in problem.capabilities and not problem.face(HessianProducts).pairwise
 
 
 def _newton() -> Any:

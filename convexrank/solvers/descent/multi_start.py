@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
+from convexrank.solvers.graph_faces import Multimodal
 
 Array = np.ndarray
 
@@ -22,32 +21,6 @@ _AT_FLOOR = 1e-12
 # A start that has gained nothing for this many steps is done, and one that has taken so many; what is left to gain is
 # asked every so often.
 _PATIENCE, _STEPS, _EVERY = 3, 5_000, 10
-
-
-@runtime_checkable
-class Multimodal(Solvable, Protocol):
-    """Local minima: a step that never raises the objective, points to start from, and what is left to gain."""
-
-    @property
-    def floor(self) -> float:
-        """A value that the objective is never below."""
-        ...
-
-    def improve(self, x: Array) -> Array:
-        """Return a point whose objective is not larger."""
-        ...
-
-    def random_start(self, rng: np.random.Generator) -> Array:
-        """Draw a point."""
-        ...
-
-    def fixed_starts(self) -> Sequence[Array]:
-        """Return points to start from whatever the seed; none where no place is likelier than another."""
-        ...
-
-    def stationarity(self, x: Array) -> float:
-        """Return what a step gains to first order; 0 at a local minimum."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -90,37 +63,38 @@ class MultiStart:
         keep_checked(self, check_integer, "starts", minimum=1)
         keep_checked(self, check_integer, "seed", minimum=0)
 
-    def init(self, problem: Multimodal, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Start at x0."""
         x = problem.project_feasible(x0)
         value = problem.objective(x)
         return State(x, value, math.inf, _Memory(x, value, 0, 0, 1))
 
-    def step(self, problem: Multimodal, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """Improve the point of the present start, or go to the next one; at last, improve the best."""
         memory: _Memory = state.memory
-        x = problem.improve(memory.x)
+        valleys = problem.face(Multimodal)
+        x = valleys.improve(memory.x)
         value = problem.objective(x)
         idle = memory.idle + 1 if memory.value - value <= 1e-15 * max(1.0, abs(value)) else 0
         best, height = (x, value) if value < state.value else (state.x, state.value)
         if memory.polishing:
             after = _Memory(x, value, idle, memory.steps + 1, memory.started, polishing=True)
-            return State(best, height, problem.stationarity(best), after, stalled=idle >= _PATIENCE)
+            return State(best, height, valleys.stationarity(best), after, stalled=idle >= _PATIENCE)
         steps = memory.steps + 1
         done = idle >= _PATIENCE or steps >= _STEPS
         if not done and (steps % _EVERY == 0 or memory.value - value <= _WORTH):
-            done = problem.stationarity(x) <= _WORTH * max(1.0, abs(value))
+            done = valleys.stationarity(x) <= _WORTH * max(1.0, abs(value))
         if not done:
             return State(best, height, math.inf, _Memory(x, value, idle, steps, memory.started))
-        fixed = problem.fixed_starts() if self.starts > 1 else ()
-        if memory.started >= self.starts + len(fixed) or height - problem.floor <= _AT_FLOOR:
+        fixed = valleys.fixed_starts() if self.starts > 1 else ()
+        if memory.started >= self.starts + len(fixed) or height - valleys.floor <= _AT_FLOOR:
             after = _Memory(best, height, 0, 0, memory.started, polishing=True)
-            return State(best, height, problem.stationarity(best), after)
+            return State(best, height, valleys.stationarity(best), after)
         if memory.started <= len(fixed):
             fresh = problem.project_feasible(fixed[memory.started - 1])
         else:
             rng = np.random.default_rng([self.seed, memory.started - len(fixed)])
-            fresh = problem.random_start(rng)
+            fresh = valleys.random_start(rng)
         begun = _Memory(fresh, problem.objective(fresh), 0, 0, memory.started + 1)
         return State(best, height, math.inf, begun)
 

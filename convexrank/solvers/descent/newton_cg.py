@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from convexrank.backend.gram import row_lengths
+from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Solution
 from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.solvers.descent._scored_points import (
     Here,
-    HessianProducts,
     Scaling,
     at,
     reported,
@@ -21,6 +21,7 @@ from convexrank.solvers.descent._scored_points import (
     staged,
 )
 from convexrank.solvers.descent._scored_systems import Solved, System, solved
+from convexrank.solvers.row_faces import HessianProducts
 
 Array = np.ndarray
 
@@ -89,8 +90,11 @@ class NewtonCG:
         if not self.forcing < 1.0:
             raise ValueError(f"forcing is {self.forcing}, expected a share below 1.")
 
-    def init(self, problem: HessianProducts, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Evaluate at the start."""
+        return self._begun(problem.face(HessianProducts), x0)
+
+    def _begun(self, problem: HessianProducts, x0: Array) -> State:
         units = problem.units
         if units.max(initial=0.0) > _ALIKE * units.min(initial=math.inf):
             scaling = Scaling(units, row_lengths(problem.X, units), diagonal=True)
@@ -103,8 +107,11 @@ class NewtonCG:
         """Return a solver for problems that differ in one parameter, one after the other, which remembers the last."""
         return _AlongPath(self.forcing, self.heavy)
 
-    def step(self, problem: HessianProducts, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """Solve a system roughly, and search along its direction."""
+        return self._stepped(problem.face(HessianProducts), state)
+
+    def _stepped(self, problem: HessianProducts, state: State) -> State:
         here: Here = state.memory
         if here.stage is not None and here.is_rough(problem.l2):
             here = staged(problem, here, _STEEPER * here.stage.most)
@@ -148,19 +155,19 @@ class _AlongPath(NewtonCG):
     columns_left = None  # it looks at all columns
     _ended: list[tuple[float, Here]] = field(default_factory=list, repr=False, compare=False)
 
-    def init(self, problem: HessianProducts, x0: Array) -> State:
+    def _begun(self, problem: HessianProducts, x0: Array) -> State:
         """Evaluate at the start, and at the point that the answers before promise; the lower one is taken."""
         if not self._ended or len(self._ended[-1][1].scores) != problem.X.shape[0]:
-            return self._noted(problem, super().init(problem, x0))
+            return self._noted(problem, super()._begun(problem, x0))
         scaling = self._ended[-1][1].scaling
         here = at(problem, np.array(x0, dtype=np.float64), scaling)
         ahead = self._ahead(problem.l2)
         there = here if ahead is None else at(problem, ahead, scaling)
         return self._noted(problem, reported(problem, there if there.value < here.value else here))
 
-    def step(self, problem: HessianProducts, state: State) -> State:
+    def _stepped(self, problem: HessianProducts, state: State) -> State:
         """Take a step, and remember where it led."""
-        found = super().step(problem, state)
+        found = super()._stepped(problem, state)
         self._ended[-1] = problem.l2, found.memory
         return found
 

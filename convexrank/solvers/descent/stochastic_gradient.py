@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,31 +10,9 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Proximal
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, keep_checked
+from convexrank.solvers.row_faces import FiniteSum
 
 Array = np.ndarray
-
-
-@runtime_checkable
-class FiniteSum(Proximal, Protocol):
-    """The risk is a sum of terms with gradients of their own, such as one per query."""
-
-    @property
-    def l2(self) -> float:
-        """Strength of the quadratic penalty."""
-        ...
-
-    @property
-    def term_constants(self) -> Array:
-        """A Lipschitz constant of the gradient of each term, shape (m,)."""
-        ...
-
-    def term_gradient(self, term: int, w: Array) -> Array:
-        """Return the gradient of one term at w, shape (d,)."""
-        ...
-
-    def term_gradients(self, w: Array) -> Array:
-        """Return the gradients of all terms at w, shape (m, d); their sum is the gradient of the risk."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -85,42 +62,43 @@ class StochasticGradient:
     variance_reduction: bool = True
 
     name = "stochastic-gradient"
-    requires = frozenset({"FiniteSum"})
+    requires = frozenset({"FiniteSum", "Proximal"})
     default_max_iter = 20_000
 
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "seed", minimum=0)
         keep_checked(self, check_flag, "variance_reduction")
 
-    def init(self, problem: FiniteSum, x0: Array) -> State:
+    def init(self, problem: Proximal, x0: Array) -> State:
         """Evaluate at the start; all terms once."""
-        if not self.variance_reduction and problem.l2 <= 0:
+        terms = problem.face(FiniteSum)
+        if not self.variance_reduction and terms.l2 <= 0:
             raise ValueError(
                 "variance_reduction=False takes steps of length 1/(l2·t), and l2 is 0; pass l2 > 0."
             )
-        constants = problem.term_constants
+        constants = terms.constants()
         even = np.full(len(constants), 1.0 / len(constants))
         shares = constants / constants.sum() if constants.sum() > 0 else even
         chances = 0.5 * (even + shares)
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
         steepest = float((constants / chances).max())
-        memory = _Memory(x, problem.term_gradients(x), chances, steepest, 0, np.zeros_like(x), 0.0)
+        memory = _Memory(x, terms.gradients(x), chances, steepest, 0, np.zeros_like(x), 0.0)
         return _at(problem, x, memory)
 
-    def step(self, problem: FiniteSum, state: State) -> State:
+    def step(self, problem: Proximal, state: State) -> State:
         """One pass: as many steps as terms."""
         rng = np.random.default_rng((self.seed, state.iteration))
         chances = state.memory.chances
         drawn = rng.choice(len(chances), size=len(chances), p=chances)
         return (self._reduced if self.variance_reduction else self._plain)(problem, state.memory, drawn)
 
-    def _reduced(self, problem: FiniteSum, memory: _Memory, drawn: Array) -> State:
-        w, seen = memory.w, memory.seen.copy()
-        total, length = seen.sum(axis=0), 1.0 / (3.0 * memory.steepest + problem.l2)
+    def _reduced(self, problem: Proximal, memory: _Memory, drawn: Array) -> State:
+        w, seen, terms = memory.w, memory.seen.copy(), problem.face(FiniteSum)
+        total, length = seen.sum(axis=0), 1.0 / (3.0 * memory.steepest + terms.l2)
         for term in drawn:
             check_time()
-            change = problem.term_gradient(int(term), w) - seen[term]
-            direction = change / memory.chances[term] + total + problem.l2 * w
+            change = terms.gradient(int(term), w) - seen[term]
+            direction = change / memory.chances[term] + total + terms.l2 * w
             w = problem.prox(w - length * direction, length)
             seen[term] += change
             total += change
@@ -128,14 +106,15 @@ class StochasticGradient:
         after = _Memory(w, seen, memory.chances, memory.steepest, steps, memory.mean, memory.weight)
         return _at(problem, w, after)
 
-    def _plain(self, problem: FiniteSum, memory: _Memory, drawn: Array) -> State:
+    def _plain(self, problem: Proximal, memory: _Memory, drawn: Array) -> State:
         w, mean, weight, steps = memory.w, memory.mean, memory.weight, memory.steps
-        delay = memory.steepest / problem.l2
+        terms = problem.face(FiniteSum)
+        delay = memory.steepest / terms.l2
         for term in drawn:
             check_time()
             steps += 1
-            length = 1.0 / (problem.l2 * (steps + delay))
-            direction = problem.term_gradient(int(term), w) / memory.chances[term] + problem.l2 * w
+            length = 1.0 / (terms.l2 * (steps + delay))
+            direction = terms.gradient(int(term), w) / memory.chances[term] + terms.l2 * w
             w = problem.prox(w - length * direction, length)
             weight += steps
             mean = mean + (steps / weight) * (w - mean)
@@ -156,7 +135,7 @@ class _Memory:
     weight: float
 
 
-def _at(problem: FiniteSum, x: Array, memory: _Memory) -> State:
+def _at(problem: Proximal, x: Array, memory: _Memory) -> State:
     smooth, gradient = problem.smooth_value_and_gradient(x)
     value = smooth + problem.nonsmooth_value(x)
     return State(x, value, problem.gap_estimate(x, value, gradient), memory)

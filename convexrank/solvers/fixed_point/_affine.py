@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import FixedPoint
-from convexrank.graphs import Graph, Transition
+from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray
 
 # Nodes looked at at a time: what is made on the way stays small.
 _PIECE = 1 << 15
-
-
-@runtime_checkable
-class AffineFixedPoint(FixedPoint, Protocol):
-    """A fixed point x = αTx + (1−α)v on a graph, one for each operator: what a sweep over the nodes needs."""
-
-    @property
-    def graph(self) -> Graph:
-        """The graph."""
-        ...
-
-    @property
-    def alpha(self) -> float:
-        """The damping factor, below 1."""
-        ...
-
-    @property
-    def operators(self) -> Sequence[Transition]:
-        """The operators, one for each column of x."""
-        ...
-
-    @property
-    def teleport(self) -> Array:
-        """The distributions v, shape (n,) or (n, k)."""
-        ...
 
 
 def is_folded(operator: Any) -> bool:

@@ -10,8 +10,9 @@ import numpy as np
 
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.io.build import cuts
-from convexrank.solvers.fixed_point._affine import AffineFixedPoint, exchange, is_folded, scale_of_start
+from convexrank.solvers.fixed_point._affine import exchange, is_folded, scale_of_start
 from convexrank.solvers.fixed_point._anderson import Mixing
+from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray
 
@@ -144,7 +145,7 @@ class _Group:
                 block.offsets, block.sources, _weights(block), *vectors, block.first, block.last
             )
 
-        sums = np.sum(each_block(one, graph, self.bounds, self._pool), axis=0)[:, : len(self._folded)]
+        sums = np.sum(each_block(one, graph.blocks, self.bounds, self._pool), axis=0)[:, : len(self._folded)]
         exchange(self._sent, self.bounds)
         change, size, self._swept = sums[0] + sums[1], sums[2], self._swept + 1
         self._is_small = bool(np.all(change <= _SHARE * size))
@@ -223,7 +224,7 @@ class _Group:
             of_block = block.offsets, block.sources, _weights(block), alpha * operator.share
             return residual_many(*of_block, *around, self._z, self._base, block.first, block.last)
 
-        off, total = np.sum(each_block(one, graph, self.bounds, self._pool), axis=0)
+        off, total = np.sum(each_block(one, graph.blocks, self.bounds, self._pool), axis=0)
         # of scaled ranks the residual loses its sum to the teleport
         rest = np.where(self._folded, np.abs(total), 0.0)
         self._begun = float(np.max((off + rest) / self._sizes)) / (1.0 - alpha)

@@ -16,8 +16,8 @@ from convexrank.data import shown
 from convexrank.data.shards.ranks import Ranks
 from convexrank.graphs import Graph
 from convexrank.graphs.io.build import nth_range
-from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._planes import PLANES, add_up, columns_of, in_planes, spread
+from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray
 

@@ -6,43 +6,34 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from convexrank.backend.compilation import jit
 from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.capabilities import FixedPoint
-from convexrank.graphs.lpq_map import NormPart
 from convexrank.solvers.fixed_point._mesh import AXIS, OnMesh, everywhere, on_host, rounds_over
+from convexrank.solvers.graph_faces import NormFixedPoint
 
 Array = np.ndarray
-
-
-@runtime_checkable
-class NormFixedPoint(FixedPoint, Protocol):
-    """A fixed point whose parts, one after the other in x, are maps of norms over the edges of a graph."""
-
-    @property
-    def norm_parts(self) -> tuple[NormPart, ...]:
-        """The parts."""
-        ...
 
 
 @dataclass(frozen=True)
 class NormsOnMesh:
     """Arrays of a run, for each part."""
 
-    problem: NormFixedPoint
+    problem: FixedPoint
     parts: tuple[OnMesh, ...]
     constants: tuple[tuple[float, ...], ...]
     seeded: bool
 
     @classmethod
-    def prepare(cls, problem: NormFixedPoint, mesh: Any, beat: Callable[[], None]) -> NormsOnMesh:
+    def prepare(cls, problem: FixedPoint, mesh: Any, beat: Callable[[], None]) -> NormsOnMesh:
         """Put the edges on the devices, with what belongs to nodes."""
         parts, constants = [], []
-        for part in problem.norm_parts:
+        given = problem.face(NormFixedPoint).parts
+        for part in given:
             image, power = part.image, _power(part.image.p)
             made = OnMesh.empty(image.graph, mesh, beat)
             factor = None if image.graph.weights is None else image.log_factors
@@ -52,7 +43,7 @@ class NormsOnMesh:
             vectors.append(made.pad(np.ones(image.graph.n) if part.seeds is None else part.seeds))
             parts.append(replace(made, edges=edges, nodes=tuple(vectors)))
             constants.append((image.p, image.theta, *image.log_constants, part.gamma))
-        seeded = problem.norm_parts[0].seeds is not None
+        seeded = given[0].seeds is not None
         return cls(problem, tuple(parts), tuple(constants), seeded)
 
     def pad(self, x: Array) -> tuple[Any, ...]:

@@ -10,8 +10,9 @@ import numpy as np
 
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.io.build import cuts
-from convexrank.solvers.fixed_point._affine import AffineFixedPoint, exchange, is_folded, scale_of_start
+from convexrank.solvers.fixed_point._affine import exchange, is_folded, scale_of_start
 from convexrank.solvers.fixed_point._anderson import Mixing
+from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray
 
@@ -89,7 +90,9 @@ class Sweeps:
             vectors = base, self._sent[mine], moved, z
             return loop(*block.arrays, graph.degrees, self.problem.alpha, *vectors, block.first, block.last)
 
-        change, unseen, lost = np.sum(each_block(one, graph, self._bounds, self._pool), axis=0).tolist()
+        change, unseen, lost = np.sum(
+            each_block(one, graph.blocks, self._bounds, self._pool), axis=0
+        ).tolist()
         exchange(self._sent, self._bounds)
         return change, unseen, lost
 

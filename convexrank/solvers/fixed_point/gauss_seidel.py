@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from convexrank.core.capabilities import FixedPoint
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
-from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._corrections import Corrections
 from convexrank.solvers.fixed_point._sweeps import Sweeps
+from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray
 
@@ -62,19 +63,21 @@ class GaussSeidel:
     threads: int | None = None
 
     name = "gauss-seidel"
-    requires = frozenset({"AffineFixedPoint"})
+    requires = frozenset({"AffineFixedPoint", "FixedPoint"})
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "memory", minimum=0)
         keep_checked(self, check_integer, "threads", minimum=1)
 
-    def init(self, problem: AffineFixedPoint, x0: Array) -> State:
+    def init(self, problem: FixedPoint, x0: Array) -> State:
         """Prepare the arrays; nothing is known about the error yet."""
         kind = Sweeps if x0.ndim == 1 else Corrections
-        return State(x0, math.nan, math.inf, (kind(problem, x0, self.threads, self.memory), []))
+        return State(
+            x0, math.nan, math.inf, (kind(problem.face(AffineFixedPoint), x0, self.threads, self.memory), [])
+        )
 
-    def step(self, problem: AffineFixedPoint, state: State) -> State:
+    def step(self, problem: FixedPoint, state: State) -> State:
         """One sweep; a rank that is worse than the last one is not kept, so that at most two are in memory."""
         system, changes = state.memory
         mixed = system.is_mixing

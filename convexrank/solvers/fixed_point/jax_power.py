@@ -7,19 +7,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import rounds_in_time
-from convexrank.core.capabilities import CertifiedInParts, Solvable
+from convexrank.core.capabilities import CertifiedInParts, FixedPoint, Solvable
 from convexrank.core.loop import Monitor, Options, Solver, State, certificate_of, iterate
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.data.shards.agreement import arguments_of, asked_of, check_alike, check_arguments, sheet
 from convexrank.data.shards.ranks import Ranks
-from convexrank.solvers.fixed_point._affine import AffineFixedPoint
 from convexrank.solvers.fixed_point._mesh import (
     OnMesh,
     check_mesh,
@@ -28,7 +27,8 @@ from convexrank.solvers.fixed_point._mesh import (
     processes_of,
     silent,
 )
-from convexrank.solvers.fixed_point._mesh_norms import NormFixedPoint, NormsOnMesh
+from convexrank.solvers.fixed_point._mesh_norms import NormsOnMesh
+from convexrank.solvers.graph_faces import AffineFixedPoint, NormFixedPoint
 
 Array = np.ndarray
 
@@ -98,7 +98,7 @@ class JaxPower:
     timeout: float = 30.0
 
     name = "jax-power"
-    requires = frozenset({"AffineFixedPoint"})
+    requires = frozenset({"AffineFixedPoint", "FixedPoint"})
     default_max_iter = 10_000
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class JaxPower:
         keep_checked(self, check_positive, "timeout")
         if self.mesh is not None:
             check_mesh(self.mesh)
-            self.__dict__["or_requires"] = frozenset({NormFixedPoint.__name__})
+            self.__dict__["or_requires"] = frozenset({"FixedPoint", "NormFixedPoint"})
 
     @cached_property
     def processes(self) -> Ranks | None:
@@ -119,7 +119,7 @@ class JaxPower:
         """Loop that processes run together; None for the usual loop."""
         return None if self.processes is None else partial(iterate_together, self.processes)
 
-    def init(self, problem: AffineFixedPoint, x0: Array) -> State:
+    def init(self, problem: FixedPoint, x0: Array) -> State:
         """Put the graph on the device; nothing is known about the error yet."""
 
         def put() -> Any:
@@ -128,18 +128,23 @@ class JaxPower:
 
         ranks = self.processes
         if ranks is not None:
-            count_together(ranks, problem.graph)
+            count_together(ranks, self._face(problem).graph)
         device, x = put() if ranks is None else ranks.each(put)
         return State(x0, math.nan, math.inf, (device, x, math.inf, 0, math.inf))
 
-    def _prepared(self, problem: Any, x0: Array) -> Any:
+    @staticmethod
+    def _face(problem: FixedPoint) -> AffineFixedPoint | NormFixedPoint:
+        kind = AffineFixedPoint if "AffineFixedPoint" in problem.capabilities else NormFixedPoint
+        return problem.face(kind)
+
+    def _prepared(self, problem: FixedPoint, x0: Array) -> OnMesh | NormsOnMesh:
         mesh = default_mesh() if self.mesh is None else self.mesh
         beat = silent if self.processes is None else self.processes.beat
-        if "AffineFixedPoint" in problem.capabilities:
-            return OnMesh.prepare(problem, x0, mesh, beat)
+        if isinstance(face := self._face(problem), AffineFixedPoint):
+            return OnMesh.prepare(face, x0, mesh, beat)
         return NormsOnMesh.prepare(problem, mesh, beat)
 
-    def step(self, problem: AffineFixedPoint, state: State) -> State:
+    def step(self, problem: FixedPoint, state: State) -> State:
         """Apply the map ``rounds`` times."""
         device, x, shortest, since, pace = state.memory
         rounds, start = rounds_in_time(self.rounds, pace), time.perf_counter()
@@ -183,11 +188,9 @@ class _TogetherMonitor(Monitor):
         """Put the certificate together from a part by each rank."""
         if "CertifiedInParts" not in problem.capabilities:
             return certificate_of(problem, x, witness, residual)
-        ranks, certified = self._ranks, cast(CertifiedInParts, problem)
-        part = ranks.each(lambda: certified.certificate_part(x, ranks.index, ranks.count))
-        return certified.certificate_of_parts(
-            x, ranks.gather(lambda: part, len(part), np.ascontiguousarray(x))
-        )
+        ranks, face = self._ranks, problem.face(CertifiedInParts)
+        part = ranks.each(lambda: face.part(x, ranks.index, ranks.count))
+        return face.together(x, ranks.gather(lambda: part, len(part), np.ascontiguousarray(x)))
 
 
 def iterate_together(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 from convexrank.graphs.lpq_map import TINY, NormMap
 from convexrank.solvers.fixed_point._anderson import Mixing
+from convexrank.solvers.graph_faces import NormSweeps
 
 Array = np.ndarray
 
@@ -24,16 +24,6 @@ _PATIENCE = 40
 _FAILURES = 3
 # Depths are sorted as numbers of 16 bits, which takes a pass for each byte.
 _DEEPEST = np.iinfo(np.int16).max
-
-
-@runtime_checkable
-class NormSweeps(FixedPoint, Protocol):
-    """A rank r proportional to its image by one map of finite norms over the edges of a graph in memory."""
-
-    @property
-    def norm_map(self) -> NormMap:
-        """The map, not normalised."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -77,17 +67,17 @@ class OrderedSweeps:
     memory: int = 3
 
     name = "ordered-sweeps"
-    requires = frozenset({"NormSweeps"})
+    requires = frozenset({"FixedPoint", "NormSweeps"})
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "memory", minimum=0)
 
-    def init(self, problem: NormSweeps, x0: Array) -> State:
+    def init(self, problem: FixedPoint, x0: Array) -> State:
         """Apply the map once, for the scale at which it changes ranks least; nothing is known about the error yet."""
-        return State(x0, math.nan, math.inf, _Run(problem.norm_map, x0, self.memory))
+        return State(x0, math.nan, math.inf, _Run(problem.face(NormSweeps).image, x0, self.memory))
 
-    def step(self, problem: NormSweeps, state: State) -> State:
+    def step(self, problem: FixedPoint, state: State) -> State:
         """Sweep once."""
         run: _Run = state.memory
         change = run.sweep()

@@ -12,15 +12,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from convexrank.backend.compilation import SMALL, jit
 from convexrank.backend.deadline import check_time, rounds_in_time
-from convexrank.core.capabilities import Solvable
+from convexrank.core.capabilities import Proximal, Smooth
 from convexrank.core.loop import State
 from convexrank.solvers.jitted.devices import check_room, computing_on, find_device, first_device, shared
+from convexrank.solvers.row_faces import Compiled
 
 Array = np.ndarray
 
@@ -31,19 +32,6 @@ _LONGEST = 2.0
 _SINGLE = (
     "data and products on the device are float32, and rounding leaves this gap; dtype='float64' goes further"
 )
-
-
-class Judged(Solvable, Protocol):
-    """Judge of a chunk: the problem's own estimate of the gap from a value and a gradient."""
-
-    @property
-    def dtype(self) -> str:
-        """Floating type of the data."""
-        ...
-
-    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
-        """Estimate value − optimum at w from the gradient of the smooth part there, at no cost."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -59,11 +47,14 @@ class Loop:
         ``gradient`` and ``stalled``.
     judge : callable
         The host's objective and gradient of the smooth part at a point, as the device found them, or again.
+    dtype : str
+        Floating type of the data.
     """
 
     device: Any
     advance: Callable[[Any, int], Any] = field(repr=False)
     judge: Callable[[Any], tuple[Array, float, Array]] = field(repr=False)
+    dtype: str = "float64"
 
 
 @dataclass(frozen=True)
@@ -76,12 +67,12 @@ class _Memory:
     pace: float = math.inf  # seconds of an iteration
 
 
-def first_state(problem: Judged, loop: Loop, inner: Any) -> State:
+def first_state(problem: Smooth | Proximal, loop: Loop, inner: Any) -> State:
     """Return the state of the host's loop at the start; the program of the chunks is compiled here, and not timed."""
     return _state(problem, _Memory(loop, loop.advance(inner, 0)))
 
 
-def next_state(problem: Judged, state: State, chunk: int) -> State:
+def next_state(problem: Smooth | Proximal, state: State, chunk: int) -> State:
     """Run a chunk on the device, fewer iterations near a time limit and where they take long."""
     memory: _Memory = state.memory
     count, start = rounds_in_time(chunk, memory.pace), time.perf_counter()
@@ -94,7 +85,7 @@ def next_state(problem: Judged, state: State, chunk: int) -> State:
         return _state(problem, replace(memory, inner=inner, pace=pace))
 
 
-def _state(problem: Judged, memory: _Memory) -> State:
+def _state(problem: Smooth | Proximal, memory: _Memory) -> State:
     point, value, gradient = memory.loop.judge(memory.inner)
     residual = problem.gap_estimate(point, value, gradient)
     better = residual < memory.lowest or value < memory.least
@@ -102,7 +93,7 @@ def _state(problem: Judged, memory: _Memory) -> State:
     lowest, least = min(residual, memory.lowest), min(value, memory.least)
     memory = replace(memory, lowest=lowest, least=least, idle=idle)
     stalled = bool(memory.inner.stalled) or idle >= _PATIENCE
-    note = _SINGLE if stalled and problem.dtype == "float32" else ""
+    note = _SINGLE if stalled and memory.loop.dtype == "float32" else ""
     return State(point, value, residual, memory, stalled=stalled, note=note)
 
 
@@ -130,10 +121,10 @@ def again(
 
 
 def judge_of(
-    problem: Judged, both: Callable[[Array], tuple[float, Array]], rest: Callable[[Array], float]
+    dtype: str, both: Callable[[Array], tuple[float, Array]], rest: Callable[[Array], float]
 ) -> Callable[[Any], tuple[Array, float, Array]]:
     """Return the judge that fits the precision of the data."""
-    return as_found(rest) if problem.dtype == "float64" else again(both, rest)
+    return as_found(rest) if dtype == "float64" else again(both, rest)
 
 
 def place(
@@ -161,10 +152,9 @@ def place(
     return made, jax.device_put(np.asarray(x0, dtype=dtype), device)
 
 
-def bytes_of(problem: Any) -> int:
+def bytes_of(face: Compiled, columns: int) -> int:
     """Return how many bytes the rows of a problem take, dense and padded."""
-    rows, width = getattr(problem, "rows", 0), 8 if problem.dtype == "float64" else 4
-    return int(rows) * problem.dimension * width
+    return face.rows * columns * (8 if face.dtype == "float64" else 4)
 
 
 def chosen(device: Any, mesh: Any = None) -> Any:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from convexrank.core.capabilities import Proximal
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, keep_checked
-from convexrank.solvers.descent.accelerated import Lipschitz, check_factors
+from convexrank.solvers.descent.accelerated import check_factors
 from convexrank.solvers.jitted._chunks import (
     Loop,
     bytes_of,
@@ -25,30 +24,9 @@ from convexrank.solvers.jitted._chunks import (
     place,
 )
 from convexrank.solvers.jitted.devices import check_device, check_rows_mesh, computing_on
+from convexrank.solvers.row_faces import Compiled, Lipschitz
 
 Array = np.ndarray
-
-
-@runtime_checkable
-class JaxProximal(Proximal, Protocol):
-    """A smooth part and a proximal map that JAX can trace."""
-
-    @property
-    def dtype(self) -> str:
-        """Floating type of the data."""
-        ...
-
-    def jax_smooth(self) -> Callable[[Any], Any]:
-        """Return the smooth part as a JAX function of w, a pytree whose leaves are the data."""
-        ...
-
-    def jax_prox(self) -> Callable[[Any, Any], Any]:
-        """Return the proximal map of the rest as a JAX function of (v, step), a pytree."""
-        ...
-
-
-class _WithConstant(JaxProximal, Lipschitz, Protocol):
-    """The same with a constant."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +90,7 @@ class JaxAccelerated:
     mesh: Any = None
 
     name = "jax-accelerated"
-    requires = frozenset({"JaxProximal"})
+    requires = frozenset({"JaxProximal", "Proximal"})
     default_max_iter = 5_000
 
     def __post_init__(self) -> None:
@@ -123,34 +101,32 @@ class JaxAccelerated:
         if self.mesh is not None:
             check_rows_mesh(self.mesh, self.device)
 
-    def init(self, problem: JaxProximal, x0: Array) -> State:
+    def init(self, problem: Proximal, x0: Array) -> State:
         """Put the data on the device, compile, and start at the nearest feasible point."""
         from convexrank.solvers.jitted.programs import accelerated as programs
 
-        device = chosen(self.device, self.mesh)
+        device, face = chosen(self.device, self.mesh), problem.face(Compiled)
         with computing_on(device):
             (smooth, prox), x = place(
                 device,
-                lambda: (problem.jax_smooth(), problem.jax_prox()),
+                lambda: (face.smooth(), face.prox()),
                 x0,
-                problem.dtype,
-                bytes_of(problem),
+                face.dtype,
+                bytes_of(face, problem.dimension),
                 self.mesh,
             )
             small = is_small(smooth)
-            judge = judge_of(problem, problem.smooth_value_and_gradient, problem.nonsmooth_value)
-            if self._knows_constant(problem):
-                inner = compiled(programs.start_with_constant, small)(smooth, prox, x, problem.lipschitz)
+            judge = judge_of(face.dtype, problem.smooth_value_and_gradient, problem.nonsmooth_value)
+            if "Lipschitz" in problem.capabilities and not self.line_search:
+                constant = problem.face(Lipschitz).constant
+                inner = compiled(programs.start_with_constant, small)(smooth, prox, x, constant)
                 advance = partial(compiled(programs.advance_with_constant, small), smooth, prox)
             else:
                 factors = programs.Factors(self.growth, self.shrinkage)
                 inner = compiled(programs.start, small)(smooth, prox, x)
                 advance = partial(compiled(programs.advance, small), smooth, prox, factors)
-            return first_state(problem, Loop(device, advance, judge), inner)
+            return first_state(problem, Loop(device, advance, judge, face.dtype), inner)
 
-    def step(self, problem: JaxProximal, state: State) -> State:
+    def step(self, problem: Proximal, state: State) -> State:
         """Run one chunk on the device."""
         return next_state(problem, state, self.chunk)
-
-    def _knows_constant(self, problem: JaxProximal) -> TypeGuard[_WithConstant]:
-        return "Lipschitz" in problem.capabilities and not self.line_search

@@ -16,6 +16,7 @@ from convexrank.solvers.jitted._chunks import bytes_of, is_small
 from convexrank.solvers.jitted.accelerated import JaxAccelerated
 from convexrank.solvers.jitted.devices import check_room, computing_on, find_device
 from convexrank.solvers.jitted.newton import JaxNewton
+from convexrank.solvers.row_faces import Compiled
 
 Array = np.ndarray
 
@@ -62,7 +63,7 @@ def _points(device: Any, problems: Sequence[Any], first: Array, tol: float) -> A
         )
     found = np.full((len(problems), len(first)), np.nan)
     with computing_on(device):
-        check_room(device, bytes_of(problems[0]))
+        check_room(device, bytes_of(problems[0].face(Compiled), problems[0].dimension))
         flat = [jax.tree.flatten(_trees(each, newton)) for each in problems]
         kinds: dict[Any, list[int]] = {}
         for place, (leaves, tree) in enumerate(flat):
@@ -78,9 +79,10 @@ def _points(device: Any, problems: Sequence[Any], first: Array, tol: float) -> A
 
 def _trees(problem: Any, newton: bool) -> Any:
     """The functions of a problem as pytrees; everything that may differ between problems is a leaf."""
+    face = problem.face(Compiled)
     if newton:
-        return problem.jax_objective(), np.asarray(problem.units, dtype=problem.dtype)
-    return problem.jax_smooth(), problem.jax_prox()
+        return face.objective(), np.asarray(problem.units, dtype=face.dtype)
+    return face.smooth(), face.prox()
 
 
 def _blocks(places: list[int], problem: Any, newton: bool) -> list[list[int]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
+from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
-from convexrank.solvers.descent.jaxopt_lbfgs import JaxObjective
 from convexrank.solvers.jitted._chunks import (
     Loop,
     bytes_of,
@@ -23,16 +23,12 @@ from convexrank.solvers.jitted._chunks import (
     place,
 )
 from convexrank.solvers.jitted.devices import check_device, check_rows_mesh, computing_on
+from convexrank.solvers.row_faces import Compiled
 
 Array = np.ndarray
 
 # Bytes that the images of all unit vectors may take, from which the Hessian is built.
 _MOST = 1 << 30
-
-
-@runtime_checkable
-class JaxCurved(JaxObjective, Protocol):
-    """An objective whose second derivatives JAX finds; ``jax_objective`` returns a pytree whose leaves are the data."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class JaxNewton:
     mesh: Any = None
 
     name = "jax-newton"
-    requires = frozenset({"JaxCurved"})
+    requires = frozenset({"JaxCurved", "Smooth"})
     default_max_iter = 500
 
     def __post_init__(self) -> None:
@@ -92,28 +88,29 @@ class JaxNewton:
         if self.mesh is not None:
             check_rows_mesh(self.mesh, self.device)
 
-    def init(self, problem: JaxCurved, x0: Array) -> State:
+    def init(self, problem: Smooth, x0: Array) -> State:
         """Put the data on the device, compile, and evaluate at the start."""
         from convexrank.solvers.jitted.programs import newton as programs
 
-        device, needed = chosen(self.device, self.mesh), bytes_of(problem)
+        device, face = chosen(self.device, self.mesh), problem.face(Compiled)
+        needed = bytes_of(face, problem.dimension)
         built = problem.dimension <= self.columns and needed <= _MOST
         with computing_on(device):
             (objective, units), x = place(
                 device,
-                lambda: (problem.jax_objective(), np.asarray(problem.units, dtype=problem.dtype)),
+                lambda: (face.objective(), np.asarray(problem.units, dtype=face.dtype)),
                 x0,
-                problem.dtype,
+                face.dtype,
                 needed,
                 self.mesh,
             )
             small = is_small(objective)
             inner = compiled(programs.start, small)(objective, x)
             advance = compiled(programs.advance if built else programs.advance_truncated, small)
-            judge = judge_of(problem, problem.value_and_gradient, lambda _: 0.0)
-            loop = Loop(device, partial(advance, objective, units), judge)
+            judge = judge_of(face.dtype, problem.value_and_gradient, lambda _: 0.0)
+            loop = Loop(device, partial(advance, objective, units), judge, face.dtype)
             return first_state(problem, loop, inner)
 
-    def step(self, problem: JaxCurved, state: State) -> State:
+    def step(self, problem: Smooth, state: State) -> State:
         """Run one chunk on the device."""
         return next_state(problem, state, self.chunk)

@@ -5,31 +5,23 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from convexrank.backend.deadline import rounds_in_time
+from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.data import check_integer, keep_checked
+from convexrank.solvers.graph_faces import JaxSaddle
 from convexrank.solvers.jitted._chunks import chosen, compiled, is_small, place
 from convexrank.solvers.jitted.devices import check_device, computing_on
-from convexrank.solvers.saddle.no_regret_play import Saddle
 
 Array = np.ndarray
 
 # Chunks without a smaller gap after which rounding is reached.
 _PATIENCE = 50
-
-
-@runtime_checkable
-class JaxSaddle(Saddle, Protocol):
-    """A game that JAX can trace."""
-
-    def jax_game(self) -> Any:
-        """Return the functions of a :class:`~convexrank.solvers.jitted.programs.game.Game`, as pytrees."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -78,19 +70,21 @@ class JaxNoRegretPlay:
         keep_checked(self, check_integer, "chunk", minimum=1)
         check_device(self.device)
 
-    def init(self, problem: JaxSaddle, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Put the graph on the device, compile, and begin with s = 0."""
         from convexrank.solvers.jitted.programs import game as programs
 
         device = chosen(self.device)
         with computing_on(device):
-            game, s = place(device, problem.jax_game, np.zeros_like(x0), "float64", 8 * 4 * len(x0))
+            game, s = place(
+                device, problem.face(JaxSaddle).game, np.zeros_like(x0), "float64", 8 * 4 * len(x0)
+            )
             small = is_small(game)
             advance = partial(compiled(programs.advance, small), game)
             play = advance(compiled(programs.start, small)(game, s), 0)
             return _state(problem, _Memory(device, advance, play))
 
-    def step(self, problem: JaxSaddle, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """Run one chunk on the device."""
         memory: _Memory = state.memory
         count, start = rounds_in_time(self.chunk, memory.pace), time.perf_counter()
@@ -111,7 +105,7 @@ class _Memory:
     pace: float = np.inf
 
 
-def _state(problem: JaxSaddle, memory: _Memory) -> State:
+def _state(problem: Solvable, memory: _Memory) -> State:
     """The state that reports w, a distribution up to rounding, with the gap that the device found."""
     play = memory.play
     x, gap = problem.project_feasible(np.asarray(play.x, dtype=np.float64)), float(play.gap)

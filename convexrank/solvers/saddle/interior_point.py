@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from convexrank.core.capabilities import Certified
 from convexrank.core.loop import State
+from convexrank.solvers.graph_faces import Flows
 
 Array = np.ndarray
 
@@ -16,35 +16,6 @@ Array = np.ndarray
 _SHORT, _FLOOR = 0.995, 1e-200
 # Steps without a smaller gap after which rounding is held to blame.
 _PATIENCE = 6
-
-
-@runtime_checkable
-class Flows(Certified, Protocol):
-    """Flows through candidates, in balance between their owners, with a gain each: ranks of a mixture of chains."""
-
-    @property
-    def n(self) -> int:
-        """Number of owners."""
-        ...
-
-    @property
-    def candidates(self) -> Array:
-        """The distributions over owners, one per row, shape (K, n)."""
-        ...
-
-    @property
-    def owners(self) -> Array:
-        """The owner of each candidate, in order, shape (K,)."""
-        ...
-
-    @property
-    def gains(self) -> Array:
-        """The gain per unit of each flow, shape (K,)."""
-        ...
-
-    def dual(self, s: Array) -> float:
-        """Return the dual function at multipliers of the balance, an upper bound on what all flows gain."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -69,10 +40,10 @@ class InteriorPoint:
     """
 
     name = "interior-point"
-    requires = frozenset({"Flows"})
+    requires = frozenset({"Certified", "Flows"})
     default_max_iter = 200
 
-    def init(self, problem: Flows, x0: Array) -> State:
+    def init(self, problem: Certified, x0: Array) -> State:
         """Start inside: at x0 a little mixed with equal shares, if some candidate has none."""
         start = problem.project_feasible(x0)
         value = problem.objective(start)
@@ -82,18 +53,20 @@ class InteriorPoint:
             if start.min() <= 1e-6 * start.max()
             else start
         )
-        owners, gains = problem.owners, problem.gains
+        flows = problem.face(Flows)
+        owners, gains = flows.owners, flows.gains
         w = np.bincount(owners, inside)
         slopes = np.log(w)[owners] - gains
         spread = np.maximum(slopes - slopes.min(), 0.1)
         count = len(inside)
-        return State(start, value, gap, _Memory(inside, spread, np.zeros(problem.n), (gap, 0), float(count)))
+        return State(start, value, gap, _Memory(inside, spread, np.zeros(flows.n), (gap, 0), float(count)))
 
-    def step(self, problem: Flows, state: State) -> State:
+    def step(self, problem: Certified, state: State) -> State:
         """One predictor and corrector step."""
         memory: _Memory = state.memory
         y, z, u = memory.flows, memory.slacks, memory.multipliers
-        system = _System(problem.candidates, problem.owners, problem.gains, y, z, u)
+        face = problem.face(Flows)
+        system = _System(face.candidates, face.owners, face.gains, y, z, u)
         mean = float(y @ z) / len(y)
         try:
             dy, dz, _ = system.direction(-y * z)
@@ -109,7 +82,7 @@ class InteriorPoint:
             return State(state.x, state.value, state.residual, memory, stalled=True)
         x = problem.project_feasible(y)
         value = problem.objective(x)
-        gap = max(value + problem.dual(np.r_[0.0, u[:-1]]), 0.0)
+        gap = max(value + face.dual(np.r_[0.0, u[:-1]]), 0.0)
         least, since = memory.record
         since = 0 if gap < least else since + 1
         after = _Memory(y, z, u, (min(gap, least), since), memory.count)

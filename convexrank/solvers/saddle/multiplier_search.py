@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import ConvergenceWarning, Witness
+from convexrank.solvers.row_faces import Constrained
 
 Array = np.ndarray
 
@@ -19,31 +20,6 @@ Array = np.ndarray
 _INNER = 1e-10
 # A larger multiplier than this is not looked for.
 _LARGEST = 1e12
-
-
-@runtime_checkable
-class Constrained(Solvable, Protocol):
-    """A convex problem with one constraint, ``excess(x) <= 0``."""
-
-    def excess(self, x: Array) -> float:
-        """Return the left side of the constraint less the right side, convex in x."""
-        ...
-
-    def lagrangian(self, multiplier: float) -> Any:
-        """Return the problem without the constraint, with the multiplier times its left side in the objective."""
-        ...
-
-    def interior(self) -> Array | None:
-        """Return a point that satisfies the constraint strictly; None where none is found."""
-        ...
-
-    def dual_value(self, multiplier: float, least: float) -> float:
-        """Return the lower bound that follows from a lower bound of the Lagrangian."""
-        ...
-
-    def between(self, inside: Array, outside: Array) -> Array:
-        """Return the point of a segment that satisfies the constraint, the nearest to the second end."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -109,20 +85,22 @@ class MultiplierSearch:
     requires = frozenset({"Constrained"})
     default_max_iter = 200
 
-    def init(self, problem: Constrained, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Start at a point that satisfies the constraint."""
-        inside = problem.interior()
+        face = problem.face(Constrained)
+        inside = face.interior()
         if inside is None:
             return State(x0, math.inf, math.inf, stalled=True)
-        x = problem.between(inside, x0)
+        x = face.between(inside, x0)
         return State(x, problem.objective(x), math.inf, _Bracket(None, None, inside))
 
-    def step(self, problem: Constrained, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """Solve one Lagrangian, and shorten the bracket."""
         bracket: _Bracket = state.memory
+        face = problem.face(Constrained)
         multiplier = bracket.next()
         near = bracket.high or bracket.low
-        lagrangian, x0 = problem.lagrangian(multiplier), None if near is None else near.x
+        lagrangian, x0 = face.lagrangian(multiplier), None if near is None else near.x
         with warnings.catch_warnings():  # its bound counts, whatever its status
             warnings.simplefilter("ignore", ConvergenceWarning)
             solution = lagrangian.solve(tol=_INNER, x0=x0)
@@ -130,15 +108,15 @@ class MultiplierSearch:
                 x0 is not None and not solution.converged
             ):  # a start may be far out for columns of another size
                 solution = min(solution, lagrangian.solve(tol=_INNER), key=lambda found: found.gap)
-        bound = problem.dual_value(multiplier, solution.certificate.lower_bound)
-        tried = _Tried(multiplier, solution.x, problem.excess(solution.x), bound)
+        bound = face.dual_value(multiplier, solution.certificate.lower_bound)
+        tried = _Tried(multiplier, solution.x, face.excess(solution.x), bound)
         before = bracket.width
         bracket = replace(bracket, low=tried) if tried.slope > 0.0 else replace(bracket, high=tried)
         bracket = replace(bracket, halve=bracket.width > 0.5 * before and not bracket.halve)
         if bound > bracket.bound:
             bracket = replace(bracket, bound=bound, witness=_with_multiplier(multiplier, solution))
         inside = bracket.inside if bracket.high is None else bracket.high.x
-        x = inside if bracket.low is None else problem.between(inside, bracket.low.x)
+        x = inside if bracket.low is None else face.between(inside, bracket.low.x)
         value = problem.objective(x)
         if value > state.value:
             x, value = state.x, state.value

@@ -5,57 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from convexrank.backend.deadline import check_time
-from convexrank.core.capabilities import Proximal, Solvable
+from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.data import check_choice, check_positive, keep, keep_checked
 from convexrank.solvers.descent.accelerated import Accelerated, check_factors
+from convexrank.solvers.graph_faces import Saddle
 
 Array = np.ndarray
-
-
-@runtime_checkable
-class Saddle(Solvable, Protocol):
-    """A payoff M(s, w), affine in s and concave in w, with best responses; w, which maximises, is the unknown."""
-
-    @property
-    def is_simplex(self) -> bool:
-        """Whether w may be any distribution, and nothing else."""
-        ...
-
-    def payoff(self, s: Array, w: Array) -> float:
-        """Return the payoff of w against s."""
-        ...
-
-    def payoff_gradient(self, s: Array, w: Array) -> Array:
-        """Return the gradient of the payoff with respect to w."""
-        ...
-
-    def best_response(self, x: Array) -> Array:
-        """Return the s with the least payoff against w = x."""
-        ...
-
-    def maximizer(self, s: Array) -> Array:
-        """Return the w with the greatest payoff against s."""
-        ...
-
-    def replies(self, s: Array, move: Array) -> Callable[[float], tuple[Array, float]]:
-        """Return a function of γ: the best w against s + γ(move − s), and the slope of its payoff in γ."""
-        ...
-
-    def supporting_move(self, w: Array) -> Array:
-        """Return an s against which w is about the best reply."""
-        ...
-
-    def dual(self) -> Proximal:
-        """Return the problem of s alone: the least of the greatest payoffs."""
-        ...
 
 
 _LEARNERS = {
@@ -148,22 +111,24 @@ class NoRegretPlay:
                 raise ValueError("rate is for the entropic and the gradient learner; the leader needs none.")
             keep_checked(self, check_positive, "rate")
 
-    def init(self, problem: Saddle, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Begin with s = 0, which counts for nothing, and the best reply to it."""
-        if self.learner != "leader" and not problem.is_simplex:
+        game = problem.face(Saddle)
+        if self.learner != "leader" and not game.is_simplex:
             raise ValueError(
                 f"the {self.learner} learner needs the simplex as the domain of w; take the leader."
             )
         s = np.zeros_like(x0)
-        w = problem.maximizer(s)
+        w = game.maximizer(s)
         return _state(problem, _Play(0, s, w, w), w)
 
-    def step(self, problem: Saddle, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """One round: the best response to w, the averages, and the learner's next w."""
         play: _Play = state.memory
-        t, move = play.round + 1, problem.best_response(play.w)
+        game = problem.face(Saddle)
+        t, move = play.round + 1, game.best_response(play.w)
         if self.averaging == "line-search":
-            share, w = _search(problem.replies(play.s_mean, move))
+            share, w = _search(game.replies(play.s_mean, move))
             s_mean = play.s_mean + share * (move - play.s_mean)
             following = _state(problem, _Play(t, s_mean, w, w), w)
             return replace(following, stalled=share == 0.0)
@@ -171,13 +136,13 @@ class NoRegretPlay:
         s_mean = play.s_mean + share * (move - play.s_mean)
         w_mean = play.w_mean + share * (play.w - play.w_mean)
         if self.learner == "leader":
-            return _state(problem, _Play(t, s_mean, w_mean, problem.maximizer(s_mean)), w_mean)
-        gradient = problem.payoff_gradient(move, play.w)
+            return _state(problem, _Play(t, s_mean, w_mean, game.maximizer(s_mean)), w_mean)
+        gradient = game.payoff_gradient(move, play.w)
         spread = max(play.spread, float(np.ptp(gradient)))
         w = self._learned(problem, play.w, gradient, t, spread)
         return _state(problem, _Play(t, s_mean, w_mean, w, spread), w_mean)
 
-    def _learned(self, problem: Saddle, w: Array, gradient: Array, t: int, spread: float) -> Array:
+    def _learned(self, problem: Solvable, w: Array, gradient: Array, t: int, spread: float) -> Array:
         if self.learner == "gradient":
             rate = 1.0 / problem.strong_convexity if self.rate is None else self.rate
             return problem.project_feasible(w + rate / t * gradient)
@@ -201,11 +166,11 @@ class _Play:
     spread: float = 0.0
 
 
-def _state(problem: Saddle, play: _Play, x: Array) -> State:
+def _state(problem: Solvable, play: _Play, x: Array) -> State:
     """The state that reports x, with the duality gap between it and the average of s."""
-    value = problem.objective(x)
-    reply = problem.maximizer(play.s_mean) if play.spread > 0.0 or x is not play.w else play.w
-    gap = problem.payoff(play.s_mean, reply) + value
+    value, game = problem.objective(x), problem.face(Saddle)
+    reply = game.maximizer(play.s_mean) if play.spread > 0.0 or x is not play.w else play.w
+    gap = game.payoff(play.s_mean, reply) + value
     return State(x, value, gap, play, witness=Witness(play.s_mean[None, :], np.ones(1)))
 
 
@@ -259,23 +224,24 @@ class DualGradient:
     def __post_init__(self) -> None:
         check_factors(self)
 
-    def init(self, problem: Saddle, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Start at the s to which x0 is the best response."""
-        inner = self._inner.init(problem.dual(), problem.supporting_move(x0))
+        game = problem.face(Saddle)
+        inner = self._inner.init(game.dual(), game.supporting_move(x0))
         return _reported(problem, inner)
 
-    def step(self, problem: Saddle, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """One accelerated step on s."""
-        return _reported(problem, self._inner.step(problem.dual(), state.memory))
+        return _reported(problem, self._inner.step(problem.face(Saddle).dual(), state.memory))
 
     @property
     def _inner(self) -> Accelerated:
         return Accelerated(self.growth, self.shrinkage, check_every=1 << 30, line_search=True)
 
 
-def _reported(problem: Saddle, inner: State) -> State:
+def _reported(problem: Solvable, inner: State) -> State:
     """The state of the other player: its best reply, and the gap between the two."""
-    w = problem.maximizer(inner.x)
+    w = problem.face(Saddle).maximizer(inner.x)
     value = problem.objective(w)
     witness = Witness(inner.x[None, :], np.ones(1))
     return State(w, value, inner.value + value, inner, stalled=inner.stalled, witness=witness)

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Solvable
+from convexrank.core.capabilities import Existence, Solvable
 from convexrank.core.loop import Solver, State
 from convexrank.core.results import Witness
 from convexrank.core.solving import resolve
 from convexrank.data import shown
+from convexrank.solvers.row_faces import HasPrimal
 
 Array = np.ndarray
-
-
-@runtime_checkable
-class HasPrimal(Solvable, Protocol):
-    """The dual of another problem, each of whose points has a dual point."""
-
-    @property
-    def primal(self) -> Any:
-        """The other problem."""
-        ...
-
-    def at(self, w: Array, witness: Witness | None = None) -> Array:
-        """Return the dual point that belongs to a point of the primal, and to evidence there."""
-        ...
-
-    def beyond(self, w: Array) -> Array:
-        """Return a point far along w, which shows that the primal has no minimiser."""
-        ...
-
-    def primal_point(self, x: Array) -> Array | None:
-        """Return the point of the primal that belongs to a dual point; None where it does not follow."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -70,34 +49,37 @@ class ThroughPrimal:
         if not (self.solver is None or isinstance(self.solver, str) or hasattr(self.solver, "requires")):
             raise TypeError(f"solver is {shown(self.solver)}, expected None, a name or a solver object.")
 
-    def init(self, problem: HasPrimal, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Start at the point of the primal that x0 belongs to, or where the primal starts."""
-        method = resolve(problem.primal, self.solver)
+        face = problem.face(HasPrimal)
+        primal = face.primal
+        method = resolve(primal, self.solver)
         if not hasattr(method, "step"):
             raise ValueError(
                 f"solver is {method.name}, which takes no steps; give another method for the primal, or solve the dual "
                 "itself by exact."
             )
-        method = problem.primal.adapt_solver(method)
-        start, other = problem.primal.start(), problem.primal_point(x0)
+        method = primal.adapt_solver(method)
+        start, other = primal.start(), face.primal_point(x0)
         # with a weak penalty the point that belongs to x0 may lie where a loss is steep
-        if other is not None and problem.primal.objective(other) < problem.primal.objective(start):
+        if other is not None and primal.objective(other) < primal.objective(start):
             start = other
-        return _reported(problem, method, method.init(problem.primal, start))
+        return _reported(problem, method, method.init(primal, start))
 
-    def step(self, problem: HasPrimal, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """Take a step of the primal's method."""
         method, inner = state.memory
-        inner = method.step(problem.primal, replace(inner, iteration=state.iteration))
+        inner = method.step(problem.face(HasPrimal).primal, replace(inner, iteration=state.iteration))
         return _reported(problem, method, inner)
 
 
-def _reported(problem: HasPrimal, method: Solver[Any], inner: State) -> State:
+def _reported(problem: Solvable, method: Solver[Any], inner: State) -> State:
     """The dual point, and the gap between the two values."""
-    ended = problem.primal.terminal_status(inner.x) is not None
-    w = problem.beyond(inner.x) if ended else inner.x
-    x = problem.at(w, inner.witness)
-    value, above = problem.objective(x), problem.primal.objective(w) if ended else inner.value
+    face = problem.face(HasPrimal)
+    ended = face.primal.face(Existence).terminal_status(inner.x) is not None
+    w = face.beyond(inner.x) if ended else inner.x
+    x = face.at(w, inner.witness)
+    value, above = problem.objective(x), face.primal.objective(w) if ended else inner.value
     return State(
         x,
         value,

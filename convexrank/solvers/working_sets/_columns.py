@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -11,9 +11,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property
 from convexrank.backend.design import held_as
 from convexrank.backend.gram import columns_of
-from convexrank.core.capabilities import Solvable
-from convexrank.core.score_model import ColumnSizes, ScoreModel, sizes_of_columns
-from convexrank.regularizers import Penalty
+from convexrank.core.score_model import ColumnSizes, sizes_of_columns
 
 Array = np.ndarray
 
@@ -50,41 +48,3 @@ class Columns:
     def most_violating(self, violations: Array, count: int) -> Array:
         """Return places of large violations, at most so many, of columns that are not nearly the same."""
         return self._held.most_violating(violations, count)
-
-
-@runtime_checkable
-class Columnwise(Solvable, Protocol):
-    """Columns that can be taken a few at a time, a penalty with l1, and the risk to second order in the scores."""
-
-    @property
-    def X(self) -> Any:
-        """The examples, shape (n, d)."""
-        ...
-
-    @property
-    def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone; no ball."""
-        ...
-
-    @property
-    def row_lengths(self) -> Array:
-        """Euclidean lengths of the rows of X, shape (n,)."""
-        ...
-
-    @property
-    def columns(self) -> Columns:
-        """The columns of X."""
-        ...
-
-    def score_model(self, scores: Array) -> ScoreModel:
-        """Return the risk to second order in the scores."""
-        ...
-
-    @property
-    def risk_infimum(self) -> float:
-        """A number that the risk is never below; minus infinity if none is known."""
-        ...
-
-    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
-        """Estimate value − optimum at w from the gradient of the smooth part there, at no cost."""
-        ...

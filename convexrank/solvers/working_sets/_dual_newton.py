@@ -27,7 +27,7 @@ from convexrank.backend.design import held_as
 from convexrank.backend.gram import squares_times, times, transposed_times
 from convexrank.core.score_model import Curvature, ScoreModel, without_products
 from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._columns import Columnwise
+from convexrank.solvers.row_faces import Columnwise
 
 Array = np.ndarray
 
@@ -166,7 +166,7 @@ class DualIterate:
     @classmethod
     def at(cls, problem: Columnwise, penalty: Penalty, scores: Array) -> DualIterate:
         """The dual point at scores."""
-        model = problem.score_model(scores)
+        model = problem.model(scores)
         pull = np.asarray(transposed_times(problem.X, model.gradient), dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             conjugate, w = penalty.conjugate(-pull)
@@ -187,7 +187,7 @@ class DualIterate:
     def gap(self) -> float:
         """Gap of the objective at the weights above the dual."""
         with np.errstate(over="ignore", invalid="ignore"):  # without a minimum the weights have no limit
-            return self.problem.score_model(self.products).value + self.penalty.value(self.w) - self.bound
+            return self.problem.model(self.products).value + self.penalty.value(self.w) - self.bound
 
     def is_closer_than(self, share: float) -> bool:
         """Return whether the gap is at most this share of the value."""

@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.backend.deadline import check_time
 from convexrank.core.score_model import ScoreModel
 from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._columns import Columnwise
+from convexrank.solvers.row_faces import Columnwise
 from convexrank.solvers.working_sets._coordinate_descent import ColumnModel, longer
 
 Array = np.ndarray
@@ -86,7 +86,7 @@ class Part:
         while length > (0.1 if hidden else 1e-9):
             check_time()
             w, scores = point.w + length * delta, point.scores + length * change
-            model = self.problem.score_model(scores)
+            model = self.problem.model(scores)
             found = Point(w, scores, model, model.value + rest + penalty_at(penalty, w))
             if hidden:
                 ahead = self.slopes(found)

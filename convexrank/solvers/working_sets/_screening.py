@@ -16,7 +16,7 @@ from scipy import sparse
 from convexrank.backend.gram import squares_times, transposed_times
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import ColumnSizes, movement
-from convexrank.solvers.working_sets._columns import Columnwise
+from convexrank.solvers.row_faces import Columnwise
 
 Array = np.ndarray
 

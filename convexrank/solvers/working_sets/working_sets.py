@@ -10,12 +10,13 @@ import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import times, transposed_times
+from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Solution, Witness
 from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._columns import Columnwise
+from convexrank.solvers.row_faces import Columnwise
 from convexrank.solvers.working_sets._dual_newton import DualIterate, has_dual_newton, minimum_of_dual
 from convexrank.solvers.working_sets._part import Part, Point, followed, penalty_at, violations_of
 from convexrank.solvers.working_sets._screening import DualPoint, Kept, Screening
@@ -95,14 +96,20 @@ class WorkingSets:
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "first", "models", "sweeps", minimum=1)
 
-    def init(self, problem: Columnwise, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Check all columns at the start."""
+        return self._begun(problem.face(Columnwise), x0)
+
+    def _begun(self, problem: Columnwise, x0: Array) -> State:
         w = problem.penalty.prox(np.array(x0, dtype=np.float64), 0.0)  # weights that must be at least 0 are
         view = _look(problem, problem.penalty, w, times(problem.X, w))
         return self._state(problem, _Memory(view, _UNTRIED, Screening()))
 
-    def step(self, problem: Columnwise, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """Solve over one working set, and check all columns that screening left; or take Newton's steps in the dual."""
+        return self._stepped(problem.face(Columnwise), state)
+
+    def _stepped(self, problem: Columnwise, state: State) -> State:
         memory: _Memory = state.memory
         if memory.dual.point is not None or _is_hard(problem, memory):
             found = self._in_dual(problem, memory)
@@ -343,7 +350,7 @@ def _look(
     smoothness: float = 0.0,
     kept: Kept | None = None,
 ) -> _View:
-    model = problem.score_model(scores)
+    model = problem.model(scores)
     gradient = _gradient(problem, penalty, model, w, kept)
     value = model.value + penalty_at(penalty, w)
     smoothness = smoothness or float(np.abs(model.gradient).max()) or 1.0
@@ -428,7 +435,7 @@ class _AlongPath(WorkingSets):
     _drift: list[Array] = field(default_factory=list, repr=False, compare=False)
     _last: list[_Ended] = field(default_factory=list, repr=False, compare=False)
 
-    def init(self, problem: Columnwise, x0: Array) -> State:
+    def _begun(self, problem: Columnwise, x0: Array) -> State:
         """Start from a view of the problem before, if it is from this point: nothing has to be looked at again."""
         self.columns_left.append(len(x0))
         self._strengths.append(problem.penalty.l1)
@@ -441,7 +448,7 @@ class _AlongPath(WorkingSets):
                         self._drift.append(seen.gradient - ended.memory.view.gradient)
                     view = replace(seen, gradient=gradient)
                     return self._from(problem, view.penalised(problem.penalty), ended.memory.screening)
-        return super().init(problem, x0)
+        return super()._begun(problem, x0)
 
     def next_start(self, solution: Solution) -> Array:
         """Return the second point of the evidence, of a weaker penalty, if there is one."""
