@@ -20,6 +20,8 @@ _LARGEST = 1_000
 # What the conic solver is asked for; an answer with fewer digits may do.
 _DIGITS: dict[str, float] = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
 _SOLVED = ("optimal", "optimal_inaccurate")
+#: What the message of a solution says of it.
+ASKED = "bundle went on from the minimiser of the exact model"
 
 
 def _affords_model(problem: Solvable) -> TypeIs[Exact]:

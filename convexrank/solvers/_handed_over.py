@@ -32,4 +32,5 @@ class HandedOver:
             shown = replace(inner, residual=max(inner.value - self.lower, 0.0), witness=self.witness)
         left = None if self.left is None else self.left - 1
         memory = replace(self, inner=inner, left=left)
-        return replace(shown, memory=memory, note=self.note, stalled=inner.stalled or left == 0)
+        note = "; ".join(filter(None, (self.note, inner.note)))
+        return replace(shown, memory=memory, note=note, stalled=inner.stalled or left == 0)

@@ -14,7 +14,7 @@ from convexrank.core.loop import State, scale_of
 from convexrank.core.results import DeferredWitness, Witness
 from convexrank.data import check_integer, check_vector, keep_checked, shown
 from convexrank.regularizers import Penalty
-from convexrank.solvers._conic_point import conic_point
+from convexrank.solvers._conic_point import ASKED, conic_point
 from convexrank.solvers.descent._span import Everywhere, Span
 
 Array = np.ndarray
@@ -37,7 +37,7 @@ class Bundle:
     coordinates of the span of the slopes, whose number is that of the tangents; otherwise it has 2d variables.
 
     Many kinks take many tangents. Where the exact model has at most 1000 rows and 200 000 entries, Clarabel solves it
-    after some steps: its minimiser is a point as others, about which a certificate tells.
+    after some steps: its minimiser is a point as others, about which a certificate tells, and the message says so.
 
     If nothing bounds the minimiser (no l2, no ball), the master is restricted to a Euclidean ball that grows as long
     as the minimiser is at its boundary.
@@ -103,7 +103,7 @@ class Bundle:
             trust=memory.trust,
         )
         if found is None:
-            return State(state.x, state.value, state.residual, memory, stalled=True)
+            return State(state.x, state.value, state.residual, memory, stalled=True, note=state.note)
         weights, there = found[0], penalty.prox(found[1], 0.0)
         if float(np.linalg.norm(there - here)) < 0.99 * memory.trust:
             there, weights = _polished(memory, weights, penalty, there)
@@ -144,7 +144,7 @@ class Bundle:
         # what l2 proves of a column that is much larger than others is magnified rounding; a ball may prove more
         if penalty.l1 > 0.0 and (near := _near_gap(problem, memory, weights, x, value)) < residual:
             residual, witness = near, _witness(memory, weights)
-        return State(x, value, residual, after, after.idle > 100, witness)
+        return State(x, value, residual, after, after.idle > 100, witness, note=state.note)
 
     def _prune(self, memory: _Memory, there: Array, weights: Array) -> tuple[_Cut, ...]:
         cuts, limit = memory.cuts, self.capacity * (memory.span.width + 5)
@@ -205,7 +205,7 @@ def _at_suggestion(problem: Convex, state: State, point: Array) -> State:
         memory, cuts=(*memory.cuts, cut), place=cut.point, scale=min(memory.scale, max(1.0, abs(value)))
     )
     residual = min(max(value - memory.lower, 0.0), state.tol * scale_of(value))
-    return State(point, value, residual, memory)
+    return State(point, value, residual, memory, note=ASKED)
 
 
 def _tangent(problem: Convex, w: Array, place: Array, span: Span | Everywhere) -> tuple[float, _Cut | None]:

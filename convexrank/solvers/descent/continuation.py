@@ -13,7 +13,7 @@ from convexrank.core.capabilities import Convex
 from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Witness
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
-from convexrank.solvers._conic_point import conic_point
+from convexrank.solvers._conic_point import ASKED, conic_point
 from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.descent._smoothed_path import (
     Place,
@@ -226,8 +226,8 @@ def _at_minimiser_of_model(problem: Convex, state: State) -> State | None:
     if begun is None or not begun.value <= state.value:
         return None
     lower, note = state.value - state.residual, _HANDED_OVER.format(state.iteration)
-    memory = HandedOver(method, begun, note, _BUNDLES, lower, state.witness)
-    return replace(begun, residual=state.tol * scale_of(begun.value), memory=memory, note=note)
+    memory = HandedOver(method, replace(begun, note=ASKED), note, _BUNDLES, lower, state.witness)
+    return replace(begun, residual=state.tol * scale_of(begun.value), memory=memory, note=f"{note}; {ASKED}")
 
 
 @dataclass(frozen=True)
