@@ -9,6 +9,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.data import Chunks
 from convexrank.data.chunks import products
+from convexrank.solvers.row_faces import Coordinates
 from tests.test_chunks import COLUMNS, ROWS, close, cut, drawn
 
 P = cr.problems
@@ -61,7 +62,7 @@ def test_doors_that_need_the_matrix_refuse():
     push = P.PNormPush(chunks, y, p=4, l2=0.1)
     learned = P.LearnedDivergence(chunks, grades, strong=1.0, l2=0.1)
     doors = {
-        "edges of columns": push.coordinates,
+        "edges of columns": lambda: push.face(Coordinates).oracle(),
         "bounds for each row": lambda: cr.leave_one_out(push.solve()),
         "distances to minimisers": lambda: cr.perturbation_bound(learned, grades),
         r"parts\[1\] is Chunks": lambda: cr.features.Stacked([X, chunks]),

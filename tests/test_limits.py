@@ -14,6 +14,7 @@ import pytest
 import convexrank as cr
 from convexrank.backend import deadline
 from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, rounds_in_time, time_left
+from convexrank.core.capabilities import value_at
 from convexrank.core.loop import STOPPED, Options, State, moment_after
 from convexrank.modelling import program
 from convexrank.modelling.kernels import layout
@@ -274,7 +275,7 @@ def test_without_a_state_the_start_is_the_point(error, name, given):
         cr.Status.INTERRUPTED if isinstance(error, KeyboardInterrupt) else cr.Status.TIME_LIMIT
     )
     assert np.array_equal(solution.x, start if x0 is None else x0)
-    assert np.array_equal(solution.value, problem.value_at(solution.x), equal_nan=True)
+    assert np.array_equal(solution.value, value_at(problem, solution.x), equal_nan=True)
     assert not np.isnan(solution.gap)
     again = solved(problem, x0=solution)  # the advice of the message
     assert again.converged

@@ -17,6 +17,7 @@ from convexrank import PushRanker, RetargetingRanker
 from convexrank.estimators._objectives import names_of
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.solvers.working_sets._part import Part
+from convexrank.solvers.working_sets.working_sets import WorkingSets
 from tests.tolerances import tolerance
 
 
@@ -166,17 +167,20 @@ def test_steps_end_where_the_objective_falls_forever_and_no_bound_is_called_cert
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 30))
     y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=600) > 1.0).astype(int)
-    searched, steps = Part.search, []
+    searched, stepped, steps, given = Part.search, WorkingSets.step, [], []
+
+    def step(self, problem, state):
+        given.append(problem)
+        return stepped(self, problem, state)
 
     def search(self, point, *arguments):
         # what was found when this step began: nothing that would have ended the solve
-        steps.append(self.problem._fall * separation(self, point) > self.problem.l1 * abs(point.w).sum())
+        problem = given[-1]
+        separation = point.scores[problem.positives].min() - point.scores[problem.negatives].max()
+        steps.append(problem._fall * separation > problem.l1 * abs(point.w).sum())
         return searched(self, point, *arguments)
 
-    def separation(part, point):
-        positive, negative = point.scores[part.problem.positives], point.scores[part.problem.negatives]
-        return positive.min() - negative.max()
-
+    monkeypatch.setattr(WorkingSets, "step", step)
     monkeypatch.setattr(Part, "search", search)
     with pytest.warns(cr.ConvergenceWarning, match="UNBOUNDED"):
         solution = PushRanker(features="thresholds", l1=1e-3, l2=0).fit(X, y).solution_

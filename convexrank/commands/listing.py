@@ -110,7 +110,7 @@ def show_versions() -> Versions:
 
 def _required(name: str) -> list[str]:
     """The distributions that one requires, those of its extras for users included."""
-    ours = tuple(f"extra == '{name}'" for name in ("dev", "docs", "bench", "mutants", "coverage"))
+    ours = tuple(f"extra == '{name}'" for name in ("dev", "docs", "bench", "peers", "mutants", "coverage"))
     try:
         lines = [line.replace('"', "'") for line in metadata.requires(name) or ()]
     except metadata.PackageNotFoundError:
