@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from functools import cache, partial
 
 import jax
@@ -42,6 +45,31 @@ def test_large_arrays_keep_64_bits_through_the_callback():
     # a matrix of this size would fill any memory; the sum of a fit is the sum of z
     slopes = jax.jit(jax.grad(lambda z: isotonic(z).sum() + bounded_increments(z, -1e-10, 1e-10).sum()))(z)
     np.testing.assert_allclose(slopes, 2.0, rtol=0, atol=AGREE)
+
+
+ON_ONE_CORE = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import jax
+import numpy as np
+from convexrank.projections import isotonic
+z = np.arange(100_000.0)
+with jax.enable_x64(True):
+    print(float(jax.jit(isotonic)(z)[-1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores are not chosen on this system")
+@pytest.mark.parametrize(
+    ("threads", "answer"), [({}, "set the environment variable NPROC=2"), ({"NPROC": "2"}, "99999.0")]
+)
+def test_on_one_core_large_arrays_are_refused_where_jax_would_wait_for_ever(threads, answer):
+    surroundings = {name: value for name, value in os.environ.items() if name != "NPROC"} | threads
+    ended = subprocess.run(
+        [sys.executable, "-c", ON_ONE_CORE], env=surroundings, capture_output=True, text=True, timeout=300
+    )
+    assert answer in ended.stdout + ended.stderr
+    assert (ended.returncode == 0) == bool(threads)
 
 
 def test_jit_gives_what_numpy_gives():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from convexrank.backend.threads import threads_available
+
 Array = np.ndarray
+
+# XLA has as many threads as the process has cores. Where that is one, a callback that reads larger arrays than so many
+# bytes waits for a copy that the thread itself is to make: for ever.
+_LARGE = 1 << 18
 
 
 def call_on_host(
@@ -18,7 +25,8 @@ def call_on_host(
     """Call a function of numpy arrays inside a JAX program; `jax.pure_callback` that is safe for 64 bits.
 
     JAX runs a callback on another thread when arrays are large. There the caller's 64-bit context does not hold, and
-    float64 arguments would arrive as float32. So 64-bit numbers travel as pairs of 32-bit integers.
+    float64 arguments would arrive as float32. So 64-bit numbers travel as pairs of 32-bit integers. On one core large
+    arrays are refused, where JAX would wait for ever.
 
     Parameters
     ----------
@@ -47,6 +55,7 @@ def call_on_host(
     )
 
     def run(*parts: Any) -> tuple[Array, ...]:
+        _refuse_on_one_core(max((part.nbytes for part in parts), default=0))
         received = [_unpack(np.asarray(part), dtype) for part, dtype in zip(parts, dtypes, strict=True)]
         found = function(*received)
         return tuple(_pack(array, result.dtype) for array, result in zip(found, results, strict=True))
@@ -56,6 +65,15 @@ def call_on_host(
         jax.lax.bitcast_convert_type(part, result.dtype) if result.dtype.itemsize == 8 else part
         for part, result in zip(received, results, strict=True)
     )
+
+
+def _refuse_on_one_core(size: int) -> None:
+    """Refuse to wait for ever; ``NPROC`` is how XLA is told of another number of threads."""
+    if size > _LARGE and threads_available() == 1 and "NPROC" not in os.environ:
+        raise RuntimeError(
+            f"this process may use one core, where JAX has one thread, which would wait for itself for ever to read "
+            f"{size} bytes; set the environment variable NPROC=2 before JAX starts, or let the process use two cores."
+        )
 
 
 def value_on_host(function: Callable[..., tuple[Any, Array]], point: Any, *data: Any) -> Any:
