@@ -35,6 +35,9 @@ def main() -> None:
         solution = problem.solve()
         assert solution.converged, solution.message
         print(f"{solution.problem}: {solution}")
+    # so many steps that the exact model would be asked, were there a conic solver
+    bundle = cr.problems.RankSVM(X, y, l2=1e-3).solve(cr.solvers.Bundle(patience=1))
+    assert bundle.converged, bundle.message
     ranker = cr.RetargetingRanker().fit(X, rng.integers(0, 3, 300), qid)
     print(f"RetargetingRanker: gap {ranker.gap_:.1e}")
 

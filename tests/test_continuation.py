@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import tracemalloc
 import warnings
 from dataclasses import replace
@@ -17,6 +18,7 @@ import convexrank as cr
 from convexrank.backend.gram import gram_of_rows
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import reference_highest
+from convexrank.solvers import _conic_point
 from convexrank.solvers._handed_over import HandedOver
 from tests.tolerances import tolerance
 
@@ -280,6 +282,21 @@ def test_many_steps_lead_to_the_exact_model(seed, scale):
     pairs = [X[i] - X[k] for i in range(60) for k in range(60) if y[i] > y[k]]
     least = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(v)), [np.array(pairs) @ v >= 1.0]).solve("CLARABEL")
     assert -solution.gap <= solution.value <= 1e-4 / scale**2 * least + solution.gap
+
+
+def test_without_a_conic_solver_methods_go_on_without_the_point(monkeypatch):
+    """As in a light install: before, a long solve ended with an ImportError."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(60, 5)), np.arange(60) % 3 == 0
+    problem = cr.problems.RankSVM(X, y, l2=1e-3)
+    asked = problem.solve(cr.solvers.Bundle(patience=1))
+    assert "exact model" in asked.message
+    monkeypatch.setattr(_conic_point, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "cvxpy", None)  # an import fails
+    alone = problem.solve(cr.solvers.Bundle(patience=1))
+    assert alone.converged
+    assert "exact model" not in alone.message
+    assert abs(alone.value - asked.value) <= alone.gap + asked.gap
 
 
 def test_a_bound_that_was_proved_stays_where_the_method_that_goes_on_has_none(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -25,8 +26,11 @@ ASKED = "bundle went on from the minimiser of the exact model"
 
 
 def _affords_model(problem: Solvable) -> TypeIs[Exact]:
-    """Return whether there is an exact model that a conic solver solves in a moment, and in the time left."""
-    if "Exact" not in problem.capabilities:
+    """Return whether there is an exact model that a conic solver solves in a moment, and in the time left.
+
+    A light install has no conic solver; methods then go on without this point.
+    """
+    if "Exact" not in problem.capabilities or find_spec("cvxpy") is None or find_spec("clarabel") is None:
         return False
     model: Exact = cast("Exact", problem)
     rows, entries = model.rows, model.rows * model.dimension
