@@ -33,29 +33,37 @@ def certified(effort: int) -> Section:
         try:
             found = fresh("certified:race", repeats=1 + effort, **arguments).result
         except JobFailed as error:
-            targets.append(
-                Target(f"certified ranks, {graph}", "measured", str(error).splitlines()[-1][:100], False)
-            )
+            targets.append(_not_measured(graph, error))
             continue
         _add(graph, found["rows"], rows, targets)
     for scale in _LARGER if effort > 1 else ():
-        _add(f"Kronecker {scale}", _apart(scale, repeats=effort), rows, targets)
+        try:
+            found = _apart(scale, repeats=effort)
+        except JobFailed as error:  # no room for the graph itself
+            targets.append(_not_measured(f"Kronecker {scale}", error))
+            continue
+        _add(f"Kronecker {scale}", found, rows, targets)
     note = (
         "Unweighted, 16 links a node before repeated ones are merged (GAP's Kronecker graphs), and a crawl; "
         f"α = {ALPHA}. Asked: of convexrank a certified L1 error; of others an L1 change that promises it, (1 − α)/α "
         "times the error. From files: of a folder that the graph was saved to, opened for each solve, edges read for "
         "each sweep. Error: against a solve to 1e-12. Packages may use all cores; reading their graphs is not counted. "
-        "Kronecker graphs from 22 on: one contender after the other, each in a process of its own."
+        "Kronecker graphs from 22 on: one contender after the other, each in a process of its own, which ends where it "
+        "needs more than the memory."
     )
     columns = ("graph", "who", "asked", "seconds", "true error")
     return Section((Table("Certified ranks", columns, tuple(rows), note),), tuple(targets))
+
+
+def _not_measured(graph: str, error: JobFailed) -> Target:
+    return Target(f"certified ranks, {graph}", "measured", str(error).splitlines()[-1][:100], False)
 
 
 def _add(graph: str, found: list[Any], rows: list[tuple[str, ...]], targets: list[Target]) -> None:
     """Add a graph's rows, and whether convexrank was the first at each error."""
     for who, asked, seconds, error in found:
         fits = math.isfinite(seconds)
-        cells = (seconds_text(seconds), f"{error:.0e}") if fits else ("more than the memory", "–")
+        cells = (seconds_text(seconds), f"{error:.0e}") if fits else ("did not end", "–")
         rows.append((graph, who, f"{asked:g}", *cells))
     for error in _ERRORS:
         ours = _least(found, error, lambda who: who in _OURS)
@@ -65,7 +73,7 @@ def _add(graph: str, found: list[Any], rows: list[tuple[str, ...]], targets: lis
 
 
 def _apart(scale: int, repeats: int) -> list[tuple[str, float, float, float]]:
-    """The rows of a graph that is too large for all contenders at once; infinity for those that do not fit."""
+    """The rows of a graph that is too large for all contenders at once; infinity for those that did not end."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for who in fresh("certified:built", scale=scale, folder=folder).result:
@@ -121,6 +129,7 @@ def race(repeats: int, scale: int = 0, path: str = "") -> dict[str, Any]:
 
 def built(scale: int, folder: str) -> list[str]:
     """Write a Kronecker graph and its ranks to a folder; return the names of the contenders."""
+    _keep_within_memory()
     import numpy as np
     from graph_peers import installed
     from web_graph import kronecker_graph
@@ -138,6 +147,16 @@ def built(scale: int, folder: str) -> list[str]:
     graph = cr.Graph.build(pieces, f"{folder}/graph", n=1 << scale, memory=_BUILD)
     np.save(f"{folder}/truth.npy", cr.problems.PageRank(graph, ALPHA).solve(tol=1e-12).x)
     return [*_OURS, *installed(slow=False)]
+
+
+def _keep_within_memory() -> None:
+    """Let this process end with an error where it needs more than the memory of the machine, and no other one."""
+    try:
+        import resource
+    except ImportError:  # not offered on Windows
+        return
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 
 
 @dataclass(frozen=True)
@@ -159,16 +178,13 @@ class _Links:
 
 
 def alone(who: str, folder: str, repeats: int) -> list[tuple[str, float, float, float]]:
-    """One contender's rows; a process that needs more than the memory of the machine ends with an error."""
-    import resource
-
+    """One contender's rows."""
+    _keep_within_memory()
     import numpy as np
     from graph_peers import PEERS
 
     import convexrank as cr
 
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     stored = cr.Graph.open(f"{folder}/graph")
     if who in PEERS:
         run = partial(_changed, PEERS[who](stored, ALPHA))

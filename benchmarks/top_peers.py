@@ -8,7 +8,7 @@ from typing import Any
 Part = tuple[Any, Any]
 
 # Steps of LibAUC's optimizer, rows of each class in a batch, and its rate.
-_STEPS, _POSITIVES, _NEGATIVES, _RATE = 2_000, 64, 256, 0.02
+STEPS, POSITIVES, NEGATIVES, _RATE = 2_000, 64, 256, 0.02
 
 
 def boosted(leaves: int, rate: float, fit: Part, choose: Part) -> Any:
@@ -39,10 +39,10 @@ def libauc(temperature: float, decay: float, fit: Part, _: Part) -> Line:
     from libauc.optimizers import SOPAs
 
     loss = pAUC_DRO_Loss(data_len=len(fit[1]), Lambda=temperature)
-    return _trained(loss, SOPAs, {"weight_decay": decay}, fit, _STEPS)
+    return _trained(loss, SOPAs, {"weight_decay": decay}, fit, STEPS)
 
 
-def libauc_hinges(max_fpr: float, l2: float, fit: Part, steps: int) -> Line:
+def libauc_hinges(max_fpr: float, l2: float, fit: Part, steps: int = STEPS) -> Line:
     """Minimise the objective of PartialAUC with the squared hinge by LibAUC's loss and its optimizer."""
     from libauc.losses import pAUC_CVaR_Loss
     from libauc.optimizers import SOPA
@@ -60,7 +60,7 @@ def _trained(loss: Any, method: Any, options: dict[str, float], fit: Part, steps
     torch.set_num_threads(1)
     X, y = (np.asarray(part, dtype=np.float32) for part in fit)
     rng, rows, labels = np.random.default_rng(0), torch.from_numpy(X), torch.from_numpy(y)
-    classes = (np.flatnonzero(y > 0), _POSITIVES), (np.flatnonzero(y <= 0), _NEGATIVES)
+    classes = (np.flatnonzero(y > 0), POSITIVES), (np.flatnonzero(y <= 0), NEGATIVES)
     line = torch.nn.Linear(X.shape[1], 1, bias=False)
     torch.nn.init.zeros_(line.weight)
     optimizer = method(line.parameters(), lr=_RATE, mode="adam", verbose=False, **options)
