@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ Array = np.ndarray
 
 # Interior points come this near, in units of the scale; most end before, and say so by a status that is not asked for.
 _TOL = 1e-13
+
+
+def has_conic_solver() -> bool:
+    """Return whether Clarabel is installed; a light install goes without."""
+    return find_spec("clarabel") is not None
 
 
 def model_minimum(

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from convexrank.backend.gram import steadily_summed, times
-from convexrank.core.cutting_planes import model_minimum
+from convexrank.core.cutting_planes import has_conic_solver, model_minimum
 from convexrank.regularizers import Penalty
 
 Array = np.ndarray
@@ -211,11 +211,13 @@ class Bundle:
     def suggestion(
         self, radius: float, centre: Array, trust: float, gap: float
     ) -> tuple[Array, Array] | None:
-        """Return multipliers, and where the model is lowest near the centre; None when the conic solver gives up.
+        """Return multipliers, and where the model is lowest near the centre; None without an answer.
 
         Minorants far below the others at the centre are left out: they cannot matter near the optimum and spoil the
         scaling. Whatever the multipliers, :meth:`bound` turns them into a proof.
         """
+        if not has_conic_solver():
+            return None
         slopes = self.slopes
         heights = self.offsets + slopes @ centre
         errors = heights.max() - heights

@@ -9,6 +9,7 @@ import numpy as np
 
 from convexrank.backend.deadline import time_left
 from convexrank.core.capabilities import Exact, Modelled, Solvable
+from convexrank.core.cutting_planes import has_conic_solver
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -26,11 +27,8 @@ ASKED = "bundle went on from the minimiser of the exact model"
 
 
 def _affords_model(problem: Solvable) -> TypeIs[Exact]:
-    """Return whether there is an exact model that a conic solver solves in a moment, and in the time left.
-
-    A light install has no conic solver; methods then go on without this point.
-    """
-    if "Exact" not in problem.capabilities or find_spec("cvxpy") is None or find_spec("clarabel") is None:
+    """Return whether there is an exact model that a conic solver solves in a moment, and in the time left."""
+    if "Exact" not in problem.capabilities or not has_conic_solver() or find_spec("cvxpy") is None:
         return False
     model: Exact = cast("Exact", problem)
     rows, entries = model.rows, model.rows * model.dimension

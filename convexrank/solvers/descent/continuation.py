@@ -10,6 +10,7 @@ import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Convex
+from convexrank.core.cutting_planes import has_conic_solver
 from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Witness
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
@@ -171,6 +172,8 @@ class Continuation:
                 return found
         after = self._on_path(problem, state)
         if not (after.stalled and self.hand_over and after.residual > state.tol * scale_of(after.value)):
+            return after
+        if not has_conic_solver():  # the bundle method needs one
             return after
         method = problem.adapt_solver(_bundle())
         note = _HANDED_OVER.format(state.iteration)
