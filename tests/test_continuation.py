@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import tracemalloc
 import warnings
@@ -350,6 +351,19 @@ def test_scores_beside_which_a_log_sum_exp_has_kinks(name, seed, scale):
     assert solution.value + dual.objective(dual.at(solution)) <= 2.0 * solution.gap
     pytest.importorskip("flint")
     assert float(problem.prove(solution).gap) <= 2.0 * solution.gap
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_line_search_that_ends_in_rounding_hands_over_at_once(seed):
+    """Before its eight short steps Newton's method met values so large that no step lowered them, and FAILED."""
+    X, y = far_apart(1e11, seed)
+    solution = cr.problems.PNormPush(X, y, p=4, l2=1e-5).solve()
+    assert solution.converged
+    handed = re.search(r"newton handed over to continuation after (\d+) steps", solution.message)
+    assert handed is not None
+    assert int(handed[1]) < 8
+    expected = highest_margin(X / 1e11, y, 1.0)
+    assert solution.value * 1e-5 / 1e22 == pytest.approx(expected, rel=tolerance("conic"))
 
 
 def test_moderate_scores_leave_log_sum_exps_as_they_are():
