@@ -31,7 +31,7 @@ REASONS: dict[str, str] = {
         "At p = 64 the Hessian is p times as steep in some directions. Steps by conjugate gradients read X twice for "
         "each product with the Hessian: 24 bytes for each entry of a sparse X."
     ),
-    r"values of l2, docstrings": (
+    r"values of l2.*, docstrings": (
         "Each value takes three to five steps from where the last two answers lead, the first one more: ten values "
         "take at least twice the steps of one."
     ),
