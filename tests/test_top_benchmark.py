@@ -99,7 +99,7 @@ def test_the_first_rows_are_judged_by_what_their_folds_chose(first_rows, monkeyp
 
         def held_out(model, rows=fit, labels=y[train]):
             scores = []
-            for some, rest in StratifiedKFold(5).split(rows, labels):
+            for some, rest in StratifiedKFold(first_rows._FOLDS).split(rows, labels):
                 fitted = clone(model).fit(rows[some], labels[some])
                 hits = metrics.precision_at(labels[rest], fitted.decision_function(rows[rest]), length / 80)
                 scores.append(hits)
