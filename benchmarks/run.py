@@ -35,7 +35,7 @@ from pnorm import exact, pnorm
 from projections import projections
 from promise_coverage import promises
 from real_rows import real_rows
-from reasons import reasons
+from reasons import explained, reasons
 from report import Section, Table, environment, plain, plain_reasons, restructured, summary
 from retargeting import retargeting
 from scale import scale
@@ -93,6 +93,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the chosen benchmarks, print tables as they come, and write them if a file is named."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.explain:
+        return _explain(options.explain)
     asked = [name for given in options.names for name in TOGETHER.get(given, (given,))]
     if unknown := [name for name in asked if name not in BENCHMARKS]:
         parser.error(
@@ -143,6 +145,16 @@ def _write(place: Path, names: list[str], sections: dict[str, Section], machine:
         print(f"written: {path}")
 
 
+def _explain(folder: Path) -> int:
+    """Write the paragraphs of reasons.py into the pages of a folder."""
+    for path in sorted(folder.glob("*_results.inc")):
+        page = path.read_text(encoding="utf-8")
+        if (now := explained(page)) != page:
+            path.write_text(now, encoding="utf-8")
+            print(f"written: {path}")
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Speed and memory of convexrank, side by side in one run.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="the same as --only NAME")
@@ -165,6 +177,12 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="PLACE",
         help="write the tables as reStructuredText: a file, or a folder",
+    )
+    parser.add_argument(
+        "--explain",
+        type=Path,
+        metavar="FOLDER",
+        help="measure nothing: write why rows say NO into the pages of a folder",
     )
     return parser
 
