@@ -38,9 +38,9 @@ def first_rows(effort: int) -> Section:
     note = (
         f"Precision of the first rows of those that were not fitted, means over {splits} splits in half: {_LIST} "
         f"rows, or {100 * _SHARE:g} % of few. {_FOLDS} folds of the rows to fit choose, by the precision of a list of "
-        "that share, l2 of the push (0.0001, 0.01, 1), its p where it is chosen, and C of logistic regression (0.01, 1 "
-        "and 100). Differences are split by split ± their standard error; “no” where less than two of them from 0. "
-        "Splits share rows, so the errors are rather too small."
+        "that share, l2 of the push (0.0001, 0.01, 1), its p where it is chosen, and C of logistic regression "
+        "(0.01, 1, 100). Differences are split by split ± their standard error; “no” where that is less than two of "
+        "them from 0. Splits share rows, so the errors are rather too small."
     )
     columns = ("data", "rows", "list", *(f"p = {p}" for p in _POWERS), _LOGISTIC, f"{_CHOSEN}, less it")
     return Section((Table("The first rows of real tables", columns, tuple(rows), note),), ())
