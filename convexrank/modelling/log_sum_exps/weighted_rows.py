@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import row_lengths
 from convexrank.backend.threads import in_threads
 from convexrank.core.minorants import EPS, rounding
@@ -30,6 +31,8 @@ _MODERATE = 64.0
 # Shares whose sum is further from 1 prove nothing.
 _OUTSIDE = 1e-12
 _TINY = float(np.finfo(np.float64).tiny)
+# Exponents this far below the largest have exponentials that may underflow.
+_DEEP = -500.0
 # Two ways to the same logarithm of a weight differ by rounding.
 _SAME = 1e-12
 
@@ -53,6 +56,17 @@ class WeightedTerm:
     factor: float
     logs: Array | float
     mean: bool
+
+    @cached_property
+    def columns(self) -> Array:
+        """What sums are taken of: features, lengths, 1, and the logarithms that differ, shape (g, d + 3)."""
+        one = np.ones(len(self.rows))
+        return np.column_stack([self.X, self.lengths, one, (self.logs - self.flat) * one])
+
+    @property
+    def flat(self) -> float:
+        """The logarithm of all weights, where these are the same; otherwise 0."""
+        return 0.0 if isinstance(self.logs, np.ndarray) else self.logs
 
     @property
     def rate(self) -> float:
@@ -87,12 +101,15 @@ class WeightedRows:
         The log-sum-exps.
     weights : ndarray, shape (B, n), or None
         The weights of the rows; None where all problems have the same, which are in the terms.
+    totals : ndarray, shape (B, terms)
+        The total weight of the rows of each term.
     l2 : ndarray, shape (B,)
         The strengths.
     """
 
     terms: tuple[WeightedTerm, ...]
     weights: Array | None
+    totals: Array
     l2: Array
     size: int  # rows and columns of X, whose sums have rounding
 
@@ -102,7 +119,7 @@ class WeightedRows:
     def part(self, chosen: Array) -> Self:
         """Return some of the problems."""
         weights = None if self.weights is None else self.weights[chosen]
-        return type(self)(self.terms, weights, self.l2[chosen], self.size)
+        return type(self)(self.terms, weights, self.totals[chosen], self.l2[chosen], self.size)
 
     @classmethod
     def of(cls, problem: Any, weights: Array | None, l2: Array | None) -> Self | None:
@@ -115,9 +132,13 @@ class WeightedRows:
         count = len(l2)
         if not (l2.ndim == 1 and l2.dtype.kind in "fiu" and np.isfinite(l2).all() and (l2 > 0.0).all()):
             return None
-        if weights is not None and (weights.shape != (count, problem.rows) or not _are_moderate(weights)):
+        if weights is not None and not (
+            weights.shape == (count, problem.rows) and weights.dtype.kind in "biuf"
+        ):
             return None
-        plain = problem if weights is None else problem.changed(sample_weight=None)
+        plain = problem
+        if weights is not None and problem.sample_weight is not None:
+            plain = problem.changed(sample_weight=None)
         logs, twice = plain._log_sum_exps, None
         if logs is None or not logs.is_moderate:
             return None
@@ -127,17 +148,16 @@ class WeightedRows:
                 return None
             weights = weights.astype(np.float64, copy=False)
         terms = _terms(plain, logs.terms, None if twice is None else twice.terms)
-        found = cls(terms, weights, l2.astype(np.float64), sum(problem.X.shape))
+        totals = np.tile([float(len(term.rows)) for term in terms], (count, 1))
+        if weights is not None:
+            totals = _totals(weights, terms)
+            if totals is None:
+                return None
+        found = cls(terms, weights, totals, l2.astype(np.float64), sum(problem.X.shape))
         return found if found._are_those_of(problem) else None
 
     def _are_those_of(self, problem: Any) -> bool:
-        """Whether each term has rows that count, and the expressions of the first and the last problem are these."""
-        if self.weights is not None:
-            marked = np.zeros((problem.rows, len(self.terms)))
-            for column, term in zip(marked.T, self.terms, strict=True):
-                column[term.rows] = 1.0
-            if not (self.weights @ marked > 0.0).all():
-                return False
+        """Whether the expressions of the first and the last problem are these."""
         for place in {0, len(self) - 1}:
             weights = None if self.weights is None else self.weights[place]
             given: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
@@ -154,55 +174,64 @@ class WeightedRows:
         """Bound value − optimum at a point of each problem, shape (B, d): infinite where one is not finite."""
         count = max(1, _BLOCK // max(len(term.rows) for term in self.terms))
         blocks = [slice(start, start + count) for start in range(0, len(self), count)]
-        parts = list(in_threads(lambda block: self._bounds(points[block], block), blocks))
-        return Bounds(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-    def _bounds(self, w: Array, block: slice) -> Bounds:
-        l2 = self.l2[block]
+        read = list(
+            in_threads(lambda block: [self._sums(term, points[block], block) for term in self.terms], blocks)
+        )
         with np.errstate(all="ignore"):  # what overflows proves nothing
-            found = _Tangents.sum_of([self._tangents(term, w, block) for term in self.terms])
-            error, slope_error = found.errors(self.terms, self.size)
-            # how far the conjugate proves less than the tangent, beyond rounding
-            lag = found.offset - found.proved - 2.0 * error
-            noise = np.where(lag > 0.0, lag + 4.0 * error, 0.0) + EPS * np.abs(found.risk)
-            length, tilt = np.sqrt(np.vecdot(w, w)), l2[:, None] * w + found.slope
-            apart = np.sqrt(np.vecdot(tilt, tilt)) + slope_error + 4.0 * EPS * l2 * length
-            gap = apart * apart / (2.0 * l2) * (1.0 + 8.0 * EPS) + noise
-            omega = 0.5 * l2 * length * length
-            value = found.risk + omega
-            error += slope_error * length + rounding(w.shape[1]) * omega + 4.0 * EPS * np.abs(value)
-            lower = np.nextafter(value - np.nextafter(gap + error, math.inf), -math.inf)
+            sums = [
+                _Sums(*map(np.concatenate, zip(*parts, strict=True))) for parts in zip(*read, strict=True)
+            ]
+            each = zip(self.terms, self.totals.T, sums, strict=True)
+            return self._bounds(points, _Tangents.sum_of([_Tangents.of(*one) for one in each]))
+
+    def _sums(self, term: WeightedTerm, w: Array, block: slice) -> _Sums:
+        """Read the rows of a term for the points of a block of problems."""
+        with np.errstate(all="ignore"):
+            exponents = (term.power * w) @ term.X.T
+            highest, lowest = exponents.max(axis=1), exponents.min(axis=1)
+            top = highest
+            if isinstance(term.logs, np.ndarray):
+                exponents += term.logs
+                top = exponents.max(axis=1)
+            exponents -= top[:, None]
+            masses = np.exp(exponents)
+            if self.weights is None:
+                total, counted = masses.sum(axis=1), masses.copy()
+            else:
+                weights = self.weights[block].take(term.rows, axis=1)
+                total, counted = np.vecdot(weights, masses), np.multiply(weights, masses, out=weights)
+            height = np.vecdot(counted, exponents)
+            if not (lowest - highest).min() > _DEEP:
+                np.maximum(masses, _TINY, out=masses)
+            logs = np.vecdot(counted, np.log(masses, out=masses))
+            return _Sums(highest, lowest, top, total, counted @ term.columns, height, logs)
+
+    def _bounds(self, w: Array, found: _Tangents) -> Bounds:
+        error, slope_error = found.errors(self.terms, self.size)
+        # how far the conjugate proves less than the tangent, beyond rounding
+        lag = found.offset - found.proved - 2.0 * error
+        noise = np.where(lag > 0.0, lag + 4.0 * error, 0.0) + EPS * np.abs(found.risk)
+        length, tilt = np.sqrt(np.vecdot(w, w)), self.l2[:, None] * w + found.slope
+        apart = np.sqrt(np.vecdot(tilt, tilt)) + slope_error + 4.0 * EPS * self.l2 * length
+        gap = apart * apart / (2.0 * self.l2) * (1.0 + 8.0 * EPS) + noise
+        omega = 0.5 * self.l2 * length * length
+        value = found.risk + omega
+        error += slope_error * length + rounding(w.shape[1]) * omega + 4.0 * EPS * np.abs(value)
+        lower = np.nextafter(value - np.nextafter(gap + error, math.inf), -math.inf)
         good = np.isfinite(gap) & np.isfinite(lower)
         return Bounds(value, np.where(good, gap, math.inf), np.where(good, lower, -math.inf))
 
-    def _tangents(self, term: WeightedTerm, w: Array, block: slice) -> _Tangents:
-        """The tangents of a term at points, and the divergences of the shares of its rows from their weights."""
-        scores = w @ term.X.T
-        largest = np.maximum(scores.max(axis=1), -scores.min(axis=1))
-        exponents = term.power * scores
-        exponents += term.logs
-        tops = exponents.max(axis=1, keepdims=True)
-        exponents -= tops
-        each = np.exp(exponents, out=exponents)  # the share of a row for a weight of 1
-        if self.weights is None:
-            totals = each.sum(axis=1, keepdims=True)
-            each /= totals
-            shares, change = each.copy(), 0.0
-        else:
-            weights = self.weights[block, term.rows]
-            totals = np.vecdot(weights, each)[:, None]
-            each /= totals
-            shares, change = weights * each, term.of_all(weights.sum(axis=1))
-        whole = shares.sum(axis=1)
-        slope, pulled = term.rate * (shares @ term.X), np.vecdot(shares, scores)
-        steepness = abs(term.rate) * (shares @ term.lengths)
-        # any shares >= 0 that sum to 1 prove a bound: log sum a e^x >= sum s (x - log(s/a))
-        logs = np.log(np.maximum(each, _TINY, out=each), out=each)
-        logs -= term.logs
-        divergence = np.vecdot(shares, logs) - change * whole
-        proved = np.where(np.abs(whole - 1.0) <= _OUTSIDE, -term.factor * divergence, -math.inf)
-        risk = term.factor * (tops[:, 0] + np.log(totals[:, 0]) + change)
-        return _Tangents(risk, risk - term.rate * pulled, proved, slope, steepness, largest)
+
+class _Sums(NamedTuple):
+    """What a term's rows give at a point of each problem: exponents e, masses eᵉ of a weight of 1, and weights a."""
+
+    highest: Array  # power · score, without the logarithm of a weight
+    lowest: Array
+    top: Array  # what was taken from all exponents
+    total: Array  # Σ a·mass
+    columns: Array  # Σ a·mass · columns of the term, (B, d + 3)
+    height: Array  # Σ a·mass · e
+    logs: Array  # Σ a·mass · log mass
 
 
 class _Tangents(NamedTuple):
@@ -214,6 +243,25 @@ class _Tangents(NamedTuple):
     slope: Array
     steepness: Array
     largest: Array  # of the scores
+
+    @classmethod
+    def of(cls, term: WeightedTerm, weight: Array, sums: _Sums) -> _Tangents:
+        """Return those of a term whose rows have this weight together."""
+        level = np.log(sums.total) + term.of_all(weight) + term.flat
+        # under the shares of the rows, which are a·mass over its total
+        columns = sums.columns / sums.total[:, None]
+        steepness, whole, logs = columns[:, -3:].T
+        height, divergence = sums.height / sums.total, sums.logs / sums.total - whole * level - logs
+        # any shares >= 0 that sum to 1 prove a bound: log sum a e^x >= sum s (x - log(s/a))
+        proved = np.where(np.abs(whole - 1.0) <= _OUTSIDE, -term.factor * divergence, -math.inf)
+        return cls(
+            term.factor * (sums.top + level),
+            term.factor * (level - height + sums.top * (1.0 - whole) + logs),
+            proved,
+            term.rate * columns[:, :-3],
+            abs(term.rate) * steepness,
+            np.maximum(sums.highest, -sums.lowest) / abs(term.power),
+        )
 
     @classmethod
     def sum_of(cls, parts: list[_Tangents]) -> _Tangents:
@@ -251,16 +299,28 @@ def _terms(
     return tuple(found)
 
 
-def _are_moderate(weights: Array) -> bool:
-    """Return whether weights of rows are numbers of at least 0 whose logarithms, beside all others', are small."""
-    if weights.dtype.kind not in "biuf":
-        return False
-    least, most = float(weights.min(initial=0.0)), float(weights.max(initial=0.0))
-    if not (least >= 0.0 and 0.0 < most * weights.shape[1] <= LARGEST):
-        return False
-    lightest = least
-    if lightest == 0.0:  # in blocks, as those of all rows do not fit the cache
-        count = max(1, _BLOCK // weights.shape[1])
-        blocks = [weights[start : start + count] for start in range(0, len(weights), count)]
-        lightest = min(float(np.where(block > 0.0, block, most).min()) for block in blocks)
-    return lightest >= SMALLEST and math.log(most * weights.shape[1] / lightest) <= _MODERATE
+def _totals(weights: Array, terms: tuple[WeightedTerm, ...]) -> Array | None:
+    """Return the total weight of the rows of each term, shape (B, terms), in one read.
+
+    It is None where a term has no weight, a weight is no number of at least 0, or the logarithms of weights are large.
+    """
+    marked = np.zeros((weights.shape[1], len(terms)))
+    for column, term in zip(marked.T, terms, strict=True):
+        column[term.rows] = 1.0
+
+    def looked(block: slice) -> tuple[float, float, int, Array]:
+        part = np.ascontiguousarray(weights[block])
+        # numbers of at least 0 have the order of their bits, and 0 less 1 has all of them
+        lightest = int((part.view(np.uint64) - np.uint64(1)).min()) + 1
+        return float(part.min()), float(part.max()), lightest, part @ marked
+
+    count = max(1, _BLOCK // weights.shape[1])
+    blocks = [slice(start, start + count) for start in range(0, len(weights), count)]
+    least, most, lightest, totals = zip(*in_threads(looked, blocks), strict=True)
+    largest = max(most) * weights.shape[1]
+    if not (min(least) >= 0.0 and 0.0 < largest <= LARGEST):
+        return None
+    smallest = float(np.uint64(min(lightest)).view(np.float64))
+    whole = np.concatenate(totals)
+    moderate = smallest >= SMALLEST and math.log(largest / smallest) <= _MODERATE
+    return whole if moderate and (whole > 0.0).all() else None
