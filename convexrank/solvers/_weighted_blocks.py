@@ -2,54 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from convexrank.modelling.log_sum_exps.weighted_rows import WeightedRows, WeightedTerm
+from convexrank.modelling.log_sum_exps.weighted_rows import WeightedRows
+from convexrank.modelling.log_sum_exps.weighted_terms import WeightedTerm
 
 Array = np.ndarray
 
-# No step adds more to an exponent: float32 ends at e^88.
-_REACH = 60.0
 _TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
 class Group:
-    """A log-sum-exp: its rows about their mean, heavy ones first, with products by pairs of columns, and its numbers.
+    """A log-sum-exp: its rows about their mean, products by pairs of columns, and its numbers."""
 
-    The products of the light rows are in one row, their mean.
-    """
-
-    rows: Array
     mean: Array
     exponents: Array  # (d + 2, g): factors of a point, of what is taken from all exponents, and of 1
     sums: Array  # (g, d + 1): the rows, and 1
-    products: Array  # (heavy rows + 1, d(d + 1)/2)
-    reach: float  # what a step of length 1 may add to an exponent
+    heavy: Array  # places of the rows that make Hessians differ
+    products: (
+        Array  # (heavy rows + 1, d(d + 1)/2): the products of heavy rows, and the mean of those of the others
+    )
     power: float
     factor: float
 
     @classmethod
     def of(cls, term: WeightedTerm, kind: Any, heavy: Array, bend: Array) -> Self:
-        order = np.concatenate([heavy, np.delete(np.arange(len(bend)), heavy)])
         # about the mean, so that an offset of the features costs no digits; shares do not notice
         mean = term.X.mean(axis=0)
-        X, one = term.X[order] - mean, np.ones(len(order))
+        X, one = term.X - mean, np.ones(len(bend))
         above, below = np.triu_indices(X.shape[1])
-        light, shares = X[len(heavy) :], bend[order[len(heavy) :]]
+        light, shares = np.delete(X, heavy, axis=0), np.delete(bend, heavy)
         second = (light.T @ (light * (shares / max(shares.sum(), _TINY))[:, None]))[above, below]
         sums = np.column_stack([X, one]).astype(kind)
+        some = sums[heavy]
         return cls(
-            term.rows[order],
             mean,
-            np.vstack([term.power * X.T, -one, (term.logs * one)[order]]).astype(kind),
+            np.vstack([term.power * X.T, -one, term.logs * one]).astype(kind),
             sums,
-            np.vstack([sums[: len(heavy), above] * sums[: len(heavy), below], second.astype(kind)]),
-            abs(term.power) * float(np.sqrt(np.vecdot(X, X).max())),
+            heavy,
+            np.vstack([some[:, above] * some[:, below], second.astype(kind)]),
             term.power,
             term.factor,
         )
@@ -63,13 +60,23 @@ class Group:
         points = np.column_stack([w, taken, np.ones(len(w))]).astype(self.exponents.dtype)
         return np.matmul(points, self.exponents, out=out)
 
+    def largest(self, w: Array) -> Array:
+        """Return the largest exponent at each point."""
+        return self.exponents_at(w, np.zeros(len(w))).max(axis=1).astype(np.float64)
+
+    def masses(self, w: Array, taken: Array, counts: Array, memory: Array) -> tuple[Array, Array]:
+        """Return the masses of the rows, at one point or one for each problem, and the sums under them."""
+        found = self.exponents_at(w, taken, memory[: len(w)])
+        found = np.multiply(counts, np.exp(found, out=found), out=memory)
+        return found, (found @ self.sums).astype(np.float64)
+
     @property
     def bend(self) -> float:
         return self.power * self.rate
 
     def squares(self, part: Part) -> Array:
         """Return the mean products of pairs of columns, times what Hessians take of it, shape (B, d(d + 1)/2)."""
-        heavy = part.masses[:, : len(self.products) - 1]
+        heavy = part.masses.take(self.heavy, axis=1)
         found = heavy @ self.products[:-1]
         totals = part.totals.astype(found.dtype)[:, None]
         found += (totals - heavy.sum(axis=1, keepdims=True)) * self.products[-1]
@@ -115,11 +122,11 @@ class Block:
 
     @classmethod
     def of(cls, groups: list[Group], problems: WeightedRows, block: slice) -> Self:
-        l2, weights, totals = problems.l2[block], problems.weights, problems.totals[block].T
+        l2, totals = problems.l2[block], problems.totals[block].T
         counts, constant = [], np.zeros(len(l2))
-        for group, term, total in zip(groups, problems.terms, totals, strict=True):
-            one = np.broadcast_to(1.0, (len(l2), len(group.rows)))
-            own = one if weights is None else weights[block].take(group.rows, axis=1)
+        for place, (group, term) in enumerate(zip(groups, problems.terms, strict=True)):
+            one, total = np.broadcast_to(1.0, (len(l2), len(term.rows))), totals[place]
+            own = one if problems.weights is None else problems.weights[place][block]
             counts.append(own.astype(group.sums.dtype))
             constant += term.factor * (np.log(total) + term.of_all(total))
         return cls(groups, counts, [np.empty_like(own) for own in counts], totals, l2, constant)
@@ -131,22 +138,16 @@ class Block:
         l2, constant, counted = self.l2[chosen], self.constant[chosen], self.counted[:, chosen]
         return replace(self, counts=counts, memory=memory, counted=counted, l2=l2, constant=constant)
 
-    def largest(self, w: Array) -> Array:
-        """Return the largest exponent of each log-sum-exp at points, shape (groups, B)."""
-        none = np.zeros(len(w))
-        found = [group.exponents_at(w, none).max(axis=1) for group in self.groups]
-        return np.array(found, dtype=np.float64)
-
     def at(self, w: Array, taken: Array) -> Here:
-        """Evaluate at one point for all or one for each; ``taken`` is about the largest exponents there."""
+        """Evaluate at one point for all or one for each; ``taken`` is about what the largest exponents are there."""
         value, gradient = self.constant + 0.5 * self.l2 * np.vecdot(w, w), self.l2[:, None] * w
         means, parts = [], []
         columns = self.groups, self.counts, self.counted, self.memory, taken
         for group, counts, counted, memory, less in zip(*columns, strict=True):
-            masses = group.exponents_at(w, less, memory[: len(w)])
-            np.exp(masses, out=masses)
-            masses = np.multiply(counts, masses, out=memory)
-            sums = (masses @ group.sums).astype(np.float64)
+            masses, sums = group.masses(w, less, counts, memory)
+            if not ((sums[:, -1] > 0.0) & (sums[:, -1] < math.inf)).all():  # a step was long
+                less = group.largest(w)
+                masses, sums = group.masses(w, less, counts, memory)
             totals, mean = sums[:, -1], sums[:, :-1] / sums[:, -1:]
             means.append(less + np.log(totals / counted))
             value = value + group.factor * means[-1] + group.rate * (w @ group.mean)
@@ -181,12 +182,6 @@ class Block:
         found = squares.take(places.ravel(), axis=1).reshape(-1, *places.shape)
         found -= means @ means.swapaxes(1, 2)
         return found
-
-    def steps(self, here: Here, inverse: Array) -> Array:
-        """Return Newton's steps, shorter where exponents would move too far."""
-        found = -times(inverse, here.gradient)
-        moved = max(group.reach for group in self.groups) * np.sqrt(np.vecdot(found, found))
-        return found * (_REACH / np.maximum(moved, _REACH))[:, None]
 
 
 def times(matrices: Array, vectors: Array) -> Array:

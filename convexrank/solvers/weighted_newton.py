@@ -24,7 +24,7 @@ _BLOCK, _FEW = 1 << 20, 1 << 16
 # Numbers that the products of pairs of columns may take.
 _MOST = 1 << 26
 # Steps, and how far below the tolerance the estimate of the gap has to be: the certificate adds rounding.
-_STEPS, _BELOW = 16, 0.5
+_STEPS, _BELOW = 12, 0.5
 # Gradients this short, as a share of the longest possible one, are not told by single precision.
 _SINGLE = 5e-7
 # Steps are slow where half of the gaps keep more than this share.
@@ -55,32 +55,43 @@ def points_by_grams(problems: WeightedRows, first: Array, tol: float) -> Array:
     ndarray, shape (B, d)
         The points, NaN for problems that more steps would be needed for, or more memory.
     """
-    d, count = first.shape[-1], len(problems.l2)
-    heavy = _heavy(problems, first if first.ndim == 1 else first.mean(axis=0))
+    found = np.full((len(problems), first.shape[-1]), np.nan)
+    # that few rows make Hessians differ is so where weights differ by chance
+    for each in (False, True) if problems.weights is not None else (True,):
+        open_ = np.isnan(found).any(axis=1)
+        if open_.any():
+            start = first if first.ndim == 1 else first[open_]
+            found[open_] = _points(problems if open_.all() else problems.part(open_), start, tol, each)
+    return found
+
+
+def _points(problems: WeightedRows, first: Array, tol: float, each: bool) -> Array:
+    """Solve problems together, with Hessians of their own for each step and of all rows, or as few as will do."""
+    d, count = first.shape[-1], len(problems)
+    heavy = _heavy(problems, first if first.ndim == 1 else first.mean(axis=0), 0.0 if each else _LIGHT)
     if sum([len(rows) for rows, _ in heavy]) * d * (d + 1) // 2 > _MOST:
         return np.full((count, d), np.nan)
     longest = sum([abs(term.rate) * float(term.lengths.max()) for term in problems.terms])
     single = float(np.sqrt(2.0 * problems.l2.min() * _BELOW * tol)) >= _SINGLE * longest
     kind = np.float32 if single else np.float64
-    groups = [Group.of(term, kind, *each) for term, each in zip(problems.terms, heavy, strict=True)]
-    rows = sum([len(group.rows) for group in groups])
-    pieces = threads_available() * -(-count * rows // (threads_available() * _BLOCK))
-    size = -(-count // pieces) if count * rows > _FEW else count
+    groups = [Group.of(term, kind, *rows) for term, rows in zip(problems.terms, heavy, strict=True)]
+    numbers, threads = count * sum([len(term.rows) for term in problems.terms]), threads_available()
+    size = count if numbers < _FEW else -(-count // (threads * -(-numbers // (threads * _BLOCK))))
     blocks = [slice(start, start + size) for start in range(0, count, size)]
 
     def solved(block: slice) -> Array:
         start = first[None] if first.ndim == 1 else first[block]
         with np.errstate(all="ignore"):  # problems whose numbers overflow stay open
-            return _solved(Block.of(groups, problems, block), start, tol)
+            return _solved(Block.of(groups, problems, block), start, tol, each)
 
     return np.concatenate(list(in_threads(solved, blocks)))
 
 
-def _solved(block: Block, w: Array, tol: float) -> Array:
+def _solved(block: Block, w: Array, tol: float, each: bool) -> Array:
     """Take steps from one point or one for each; points of problems that stay open are NaN."""
-    places, last = np.arange(len(block.l2)), None
+    places, last, own = np.arange(len(block.l2)), None, False
     found, inverse = np.full((len(places), w.shape[1]), np.nan), np.zeros(0)
-    taken = block.largest(w)
+    taken = np.array([group.largest(w) for group in block.groups])
     for _ in range(_STEPS):
         here = block.at(w, taken)
         enough = _BELOW * tol * np.maximum(1.0, np.abs(here.value))
@@ -89,11 +100,14 @@ def _solved(block: Block, w: Array, tol: float) -> Array:
             inverse = block.first_inverses(here)
         else:
             inverse = _corrected(inverse, here.w - last.w, here.gradient - last.gradient)
-            if np.mean(here.gap <= _SLOW * last.gap) < 0.5:
-                inverse = _inverses(block.hessians(here), inverse)
+            slow = np.mean(here.gap <= _SLOW * last.gap) < 0.5
+            if slow and own and not each:
+                break
+            if slow or each:
+                inverse, own = _inverses(block.hessians(here), inverse), True
             # steps become better, not worse: where one more is enough there is no look at its end
             sure = ~done & (here.gap * here.gap <= _SURE * enough * last.gap)
-        w = here.w + block.steps(here, inverse)
+        w = here.w - times(inverse, here.gradient)
         found[places[done]], found[places[sure]] = here.w[done], w[sure]
         taken, last = here.taken, here
         if not (open_ := ~(done | sure)).all():
@@ -104,7 +118,7 @@ def _solved(block: Block, w: Array, tol: float) -> Array:
     return found
 
 
-def _heavy(problems: WeightedRows, w: Array) -> list[tuple[Array, Array]]:
+def _heavy(problems: WeightedRows, w: Array, light: float) -> list[tuple[Array, Array]]:
     """Return, for each log-sum-exp, places of rows that make Hessians differ, and all rows' weights in that at w."""
     bends = []
     for term in problems.terms:
@@ -112,8 +126,8 @@ def _heavy(problems: WeightedRows, w: Array) -> list[tuple[Array, Array]]:
         masses = np.exp(exponents - exponents.max())
         bends.append(masses * (term.power * term.rate / masses.sum()))
     squares = np.sort(np.concatenate(bends) ** 2)
-    light = _LIGHT * squares.sum() if problems.weights is not None else 0.0
-    least = squares[np.searchsorted(np.cumsum(squares), light, side="right")] ** 0.5
+    sums = np.cumsum(squares)
+    least = squares[np.searchsorted(sums, light * sums[-1], side="right")] ** 0.5 if light else 0.0
     return [(np.flatnonzero(bend >= least), bend) for bend in bends]
 
 
