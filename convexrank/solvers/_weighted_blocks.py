@@ -36,17 +36,21 @@ class Group:
         # about the mean, so that an offset of the features costs no digits; shares do not notice
         mean = term.X.mean(axis=0)
         X, one = term.X - mean, np.ones(len(bend))
-        above, below = np.triu_indices(X.shape[1])
         light, shares = np.delete(X, heavy, axis=0), np.delete(bend, heavy)
-        second = (light.T @ (light * (shares / max(shares.sum(), _TINY))[:, None]))[above, below]
+        second = light.T @ (light * (shares / max(shares.sum(), _TINY))[:, None])
         sums = np.column_stack([X, one]).astype(kind)
-        some = sums[heavy]
+        some, d = sums[heavy, :-1], X.shape[1]
+        products, end = np.empty((len(some) + 1, d * (d + 1) // 2), dtype=kind), 0
+        for column in range(d):
+            start, end = end, end + d - column
+            np.multiply(some[:, column:], some[:, column, None], out=products[:-1, start:end])
+            products[-1, start:end] = second[column, column:]
         return cls(
             mean,
             np.vstack([term.power * X.T, -one, term.logs * one]).astype(kind),
             sums,
             heavy,
-            np.vstack([some[:, above] * some[:, below], second.astype(kind)]),
+            products,
             term.power,
             term.factor,
         )
@@ -76,12 +80,12 @@ class Group:
 
     def squares(self, part: Part) -> Array:
         """Return the mean products of pairs of columns, times what Hessians take of it, shape (B, d(d + 1)/2)."""
+        totals = part.totals.astype(part.masses.dtype)[:, None]
+        if len(self.heavy) == part.masses.shape[1]:
+            return (part.masses @ self.products[:-1]) * (self.bend / totals)
         heavy = part.masses.take(self.heavy, axis=1)
-        found = heavy @ self.products[:-1]
-        totals = part.totals.astype(found.dtype)[:, None]
-        found += (totals - heavy.sum(axis=1, keepdims=True)) * self.products[-1]
-        found *= self.bend / totals
-        return found
+        light = (totals - heavy.sum(axis=1, keepdims=True)) * self.products[-1]
+        return (heavy @ self.products[:-1] + light) * (self.bend / totals)
 
 
 class Part(NamedTuple):

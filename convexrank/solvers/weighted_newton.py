@@ -3,10 +3,11 @@ r"""Many weightings of the same rows at once, by Newton's and secant steps: boot
 For a sum of log-sum-exps of groups G_m, weights c of problem b and scores θ, the shares are
 :math:`s_{br} = c_{br} e^{t\theta_r} / \sum_{r'} c_{br'} e^{t\theta_{r'}}`. Gradient and Hessian in w are means and
 covariances of the rows under these shares: for a block of problems they are products of the shares, shape (B, g), with
-the rows, and with the products of all pairs of columns, shape (g, d(d + 1)/2), which are formed once. Hessians cost as
-much as four gradients. So problems begin with the Hessian of the mean of their shares, correct its inverse by what
-each step changes the gradient by (BFGS), and form Hessians of their own where steps are slow. Products are in single
-precision as far as that tells gradients of the length that the tolerance asks for.
+the rows, and with the products of all pairs of columns, shape (g, d(d + 1)/2). Such a Hessian costs several gradients.
+So problems begin with the Hessian of the mean of their shares, have one of their own where steps are slow, and correct
+inverses by what each step changes the gradient by (BFGS). Where weights differ by chance, rows with large shares make
+Hessians differ: the others enter by their mean. Problems that this does not solve take Newton's steps with all rows.
+Products are in single precision as far as that tells gradients of the length that the tolerance asks for.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _STEPS, _BELOW = 12, 0.5
 _SINGLE = 5e-7
 # Steps are slow where half of the gaps keep more than this share.
 _SLOW = 0.03
-# A step is taken without a look at its end where the last one's success would leave this share of what is allowed.
+# A step is cut where the standard deviation of its changes of exponents is larger: risks are no quadratic there.
+_REACH = 2.0
+# Secant steps are taken without a look at their end where the success of the last one would leave this share of what is
+# allowed; errors of Newton's are squared.
 _SURE = 0.1
 # How far an inverse times its matrix may be from the identity, which costs digits of a step and not of the answer.
 _INEXACT = 0.5
@@ -92,27 +96,34 @@ def _solved(block: Block, w: Array, tol: float, each: bool) -> Array:
     places, last, own = np.arange(len(block.l2)), None, False
     found, inverse = np.full((len(places), w.shape[1]), np.nan), np.zeros(0)
     taken = np.array([group.largest(w) for group in block.groups])
+    least = min(group.factor for group in block.groups)
     for _ in range(_STEPS):
         here = block.at(w, taken)
         enough = _BELOW * tol * np.maximum(1.0, np.abs(here.value))
         done, sure = here.gap <= enough, np.zeros(len(places), dtype=bool)
         if last is None:
             inverse = block.first_inverses(here)
-        else:
+        elif not each:
             inverse = _corrected(inverse, here.w - last.w, here.gradient - last.gradient)
-            slow = np.mean(here.gap <= _SLOW * last.gap) < 0.5
-            if slow and own and not each:
-                break
-            if slow or each:
+            if np.mean(here.gap <= _SLOW * last.gap) < 0.5:
+                if own:
+                    break
                 inverse, own = _inverses(block.hessians(here), inverse), True
-            # steps become better, not worse: where one more is enough there is no look at its end
-            sure = ~done & (here.gap * here.gap <= _SURE * enough * last.gap)
-        w = here.w - times(inverse, here.gradient)
+        if each and last is not None:
+            step = -np.linalg.solve(block.hessians(here), here.gradient[:, :, None])[:, :, 0]
+        else:
+            step = -times(inverse, here.gradient)
+        moved = np.sqrt(-np.vecdot(step, here.gradient) / least)
+        w = here.w + step * (_REACH / np.fmax(moved, _REACH))[:, None]
+        if last is not None:  # where one more step like the last one is enough there is no look at its end
+            success = here.gap / last.gap
+            sure = ~done & (here.gap * (success * success if each else success / _SURE) <= enough)
         found[places[done]], found[places[sure]] = here.w[done], w[sure]
         taken, last = here.taken, here
         if not (open_ := ~(done | sure)).all():
             block, last, places = block.part(open_), here.part(open_), places[open_]
-            w, taken, inverse = w[open_], taken[:, open_], inverse[open_]
+            w, taken = w[open_], taken[:, open_]
+            inverse = inverse[open_]
         if not len(places):
             break
     return found

@@ -51,9 +51,9 @@ def solve_many(
 
     On a device all problems of one shape run in one compiled program: the loop of ``jax-newton``, or else of
     ``jax-accelerated``, under ``vmap``, with X shared and the rest batched. On the host, sums of log-sum-exps with l2
-    and a dense X (``PNormPush``, ``BottomPush`` and others) that differ in ``sample_weight`` or ``l2`` take Newton's
-    steps together: the Hessians of a block are one matrix product of the weights with the products of all pairs of
-    columns, and the first step, from the solution of the problem as it is, needs the exponentials of one point only.
+    and a dense X (``PNormPush``, ``BottomPush`` and others) that differ in ``sample_weight`` or ``l2`` take steps
+    together: scores and gradients of a block are one matrix product each, and Hessians, which begin with that of the
+    mean, are formed where steps are slow and corrected by secants elsewhere.
     Certificates are evaluated in blocks, too, and threads share the blocks; a problem and its solution as objects are
     made when they are asked for. All other problems are solved one after the other, each from the solution before it,
     by the solver that is their default.

@@ -191,17 +191,17 @@ def by_terms(weights: Array, terms: tuple[WeightedTerm, ...]) -> tuple[tuple[Any
     It is None where a term has no weight, a weight is no number of at least 0, or logarithms of weights are large.
     """
     count, n = weights.shape
-    taken = tuple(Taken(weights, term.rows) for term in terms)
     copied = count * sum([len(term.rows) for term in terms]) <= _COPIED
-    own: tuple[Any, ...] = tuple(np.empty((count, len(term.rows))) for term in terms) if copied else taken
+    own = tuple(np.empty((count, len(term.rows))) if copied else Taken(weights, term.rows) for term in terms)
     totals = np.empty((count, len(terms)))
 
     def look(block: slice) -> tuple[float, float, int]:
-        for place, each in enumerate(taken):
-            part = each[block]
-            totals[block, place] = part.sum(axis=1)
-            if copied:
-                own[place][block] = part
+        for place, term in enumerate(terms):
+            out = own[place][block] if copied else None
+            each = weights[block].take(
+                term.rows, axis=1, out=out, mode="clip"
+            )  # with others it copies once more
+            totals[block, place] = each.sum(axis=1)
         part = np.ascontiguousarray(weights[block])
         # numbers of at least 0 have the order of their bits, and 0 less 1 has all of them
         lightest = int((part.view(np.uint64) - np.uint64(1)).min()) + 1
