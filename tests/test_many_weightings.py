@@ -50,7 +50,7 @@ def test_all_weightings_are_solved_together(problem, weights):
 
 
 def test_newtons_steps_take_what_quick_steps_leave(monkeypatch):
-    problem, calls, points = PUSH.changed(p=16.0), [], weighted_newton._points
+    problem, calls, points = PUSH.changed(p=32.0), [], weighted_newton._points
 
     def watched(members, first, tol, each):
         found = points(members, first, tol, each)
@@ -61,7 +61,7 @@ def test_newtons_steps_take_what_quick_steps_leave(monkeypatch):
     found = cr.solve_many(problem, sample_weight=DRAWS)
     assert found.together == MANY
     agree_with_single_solves(problem, found, DRAWS)
-    (quick, left), (newton, none) = calls
+    (quick, left), (newton, none) = calls[:2]  # more of them are for steps that were thought to be enough
     assert (quick, newton, none) == (False, True, 0)
     assert left > 0
 
@@ -109,10 +109,12 @@ def test_weights_that_are_no_moderate_numbers_are_left_to_the_problem(value):
     assert PUSH.weighted(weights, None) is not None
 
 
-def test_shares_that_do_not_sum_to_one_prove_nothing():
+def test_shares_that_do_not_sum_to_one_prove_nothing(monkeypatch):
     members, points = PUSH.weighted(DRAWS, None), np.tile(PUSH.solve().x, (MANY, 1))
     assert np.isfinite(members.certificates(points).gap).all()
-    members.terms[0].columns[:, -2] *= 1.0 + 1e-9
-    bounds = members.certificates(points)
+    vecdot = np.vecdot
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "vecdot", lambda one, other: vecdot(one, other) * (1.0 + 1e-9))
+        bounds = members.certificates(points)
     assert np.isinf(bounds.gap).all()
     assert np.isinf(bounds.lower).all()

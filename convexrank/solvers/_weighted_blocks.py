@@ -180,7 +180,7 @@ class Block:
 
     def _curvatures(self, parts: list[Part]) -> Array:
         pairs = list(zip(self.groups, parts, strict=True))
-        squares = sum([group.squares(part) for group, part in pairs])
+        squares = np.add.reduce([group.squares(part) for group, part in pairs])
         means = np.stack([part.mean * group.bend**0.5 for group, part in pairs], axis=2).astype(squares.dtype)
         places = _places(means.shape[1])
         found = squares.take(places.ravel(), axis=1).reshape(-1, *places.shape)

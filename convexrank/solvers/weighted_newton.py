@@ -62,7 +62,7 @@ def points_by_grams(problems: WeightedRows, first: Array, tol: float) -> Array:
     found = np.full((len(problems), first.shape[-1]), np.nan)
     # that few rows make Hessians differ is so where weights differ by chance
     for each in (False, True) if problems.weights is not None else (True,):
-        open_ = np.isnan(found).any(axis=1)
+        open_ = np.any(np.isnan(found), axis=1)
         if open_.any():
             start = first if first.ndim == 1 else first[open_]
             found[open_] = _points(problems if open_.all() else problems.part(open_), start, tol, each)

@@ -33,6 +33,8 @@ _ON_DEVICE = "jitted.batches:points_on_device"
 _BY_GRAMS = "weighted_newton:points_by_grams"
 # So many problems are worth it.
 _FEW = 4
+# The tolerance of a solution that others start from.
+_NEAR = 1e-4
 
 
 @progress_as_verbose
@@ -167,8 +169,8 @@ def _made(problem: Any, varied: dict[str, Array], place: int) -> Any:
 
 
 def _first(problem: Any, varied: dict[str, Array], tol: float) -> Array:
-    """Return where the first problem starts: at the solution of the problem as it is, where only weights vary."""
-    return problem.solve(tol=tol).x if set(varied) == {"sample_weight"} else problem.start()
+    """Return where the first problem starts: near the solution of the problem as it is, where only weights vary."""
+    return problem.solve(tol=max(tol, _NEAR)).x if set(varied) == {"sample_weight"} else problem.start()
 
 
 def _weighted(problem: Any, varied: dict[str, Array]) -> Any:

@@ -20,7 +20,7 @@ Array = np.ndarray
 # Numbers of a block of problems, one for each row: they stay in the cache.
 BLOCK = 1 << 17
 # Weights up to this number are held by terms; of more there is no second copy.
-_COPIED = 1 << 27
+_COPIED = 1 << 25
 # Logarithms of weights up to this size are in what bounds the rounding of a tangent already.
 _MODERATE = 64.0
 # Shares whose sum is further from 1 prove nothing.
