@@ -121,8 +121,8 @@ class RankingRisk:
         labels, scores = ranked.known
         if scores.ndim == 2:
             known = np.array([labels, scores.sum(axis=1), np.arange(len(labels))])
-            return Disjoint((known,), 2, partial(self._cost_of_rule, scores))
-        return Disjoint((np.array([labels, scores], dtype=np.int32),), 2, self._cost)
+            return Disjoint((known,), (2,), partial(self._cost_of_rule, scores))
+        return Disjoint((np.array([labels, scores], dtype=np.int32),), (2,), self._cost)
 
     def _cost(self, rows: list[Array]) -> Array:
         asked, got = rows[0] - rows[1]
@@ -165,7 +165,7 @@ class MaryRisk(RankingRisk):
             numbers, labels = np.stack(rows, axis=1)
             return self.visits.losses(labels, s, numbers.astype(np.intp))
 
-        return Disjoint((np.array([np.arange(len(y)), y]),), self.visits.m, cost, self.visits.rounds)
+        return Disjoint((np.array([np.arange(len(y)), y]),), (self.visits.m,), cost, self.visits.rounds)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -163,17 +164,26 @@ def monitor(
 
 def _by_pairs(ranked: Ranked, of_row: Array) -> _Period:
     """Return for a period the mean over its pairings of what the bets on their pairs yield."""
+    # the distinct scores of each period, highest first, with their rows and positives
+    key = of_row * len(ranked.hits) + ranked.level
+    order = np.argsort(key)
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    totals, hits = np.diff(starts, append=len(key)), np.add.reduceat(ranked.positive[order], starts)
+    ends = np.searchsorted(of_row[order][starts], np.arange(int(of_row.max()) + 2))
+    lists = {
+        period: (hits[start:end], totals[start:end])
+        for period, (start, end) in enumerate(pairwise(ends.tolist()))
+        if 0 < hits[start:end].sum() < totals[start:end].sum()
+    }
+    shares = dict(zip(lists, shares_of_pairings(list(lists.values())), strict=True))
 
     def grown(period: int) -> tuple[Array, float, int] | None:
-        rows = of_row == period
-        up, level = ranked.positive[rows], np.unique(ranked.level[rows], return_inverse=True)[1]
-        if up.all() or not up.any():
+        if period not in lists:
             return None
-        hits, totals = np.bincount(level[up], minlength=int(level.max()) + 1), np.bincount(level)
-        shares = shares_of_pairings(hits, totals)
-        pairs, others = shares.shape[1] - 1, totals - hits
-        right = float(others @ (hits.cumsum() - hits / 2)) / float(others.sum() * hits.sum())
-        return np.array([_yields(side) for side in shares]), pairs * right, pairs
+        up, pairs = lists[period][0], shares[period].shape[1] - 1
+        others = lists[period][1] - up
+        right = float(others @ (up.cumsum() - up / 2)) / float(others.sum() * up.sum())
+        return np.array([_yields(side) for side in shares[period]]), pairs * right, pairs
 
     return grown
 

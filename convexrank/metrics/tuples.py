@@ -23,6 +23,9 @@ Array = np.ndarray
 # several are taken at once.
 _MOST, _AT_ONCE, _OF_SYSTEMS = 2_000_000, 50_000, 20_000
 
+# Tuples whose losses are computed at once.
+_IN_CACHE = 8192
+
 
 def m_ary_risk(
     y: Any,
@@ -115,10 +118,9 @@ class Tuples:
             raise ValueError(f"y has {n} rows, expected at least m = {self.m}; lower m.")
         s = s if callable(s) else check_vector(s, n, name)
         sums, visited = np.zeros(n), 0
-        for rows in self._visited(n, ordered=callable(s)):
-            cost = self.losses(y[rows], s, rows, name)
-            for place in rows:
-                sums += np.bincount(place, cost, n)
+        for rows, labels, scores in self._visited(y, s):
+            cost = self._cost(labels, self._scored(s, rows, name) if scores is None else scores)
+            sums += np.bincount(rows.ravel(), np.tile(cost, self.m), n)
             visited += rows.shape[1]
         return sums * (n / (self.m * visited))
 
@@ -126,22 +128,27 @@ class Tuples:
         """Return the losses of t tuples, from their labels and the numbers of their rows, both of shape (m, t)."""
         return self._cost(labels, self._scored(s, rows, name) if callable(s) else np.asarray(s)[rows])
 
-    def _visited(self, n: int, ordered: bool) -> Iterator[Array]:
-        """The numbers of the rows of tuples, shape (m, t)."""
+    def _visited(self, y: Array, s: Any) -> Iterator[tuple[Array, Array, Array | None]]:
+        """Return the numbers of the rows of tuples, their labels and their scores, shape (m, t); a rule has none."""
+        n, known = len(y), [y] if callable(s) else [y, s]
         if self.rounds is not None:
             rng = np.random.default_rng(self.seed)
-            for places in systems([np.arange(n)[None]], self.m, self.rounds, rng):
-                yield np.concatenate(places)
+            sample = np.array([np.arange(n), *known], dtype=np.float64)
+            for places in systems([sample], (self.m,), self.rounds, rng):
+                rows, labels, *scores = np.stack(places, axis=1)
+                yield rows.astype(np.intp), labels, scores[0] if scores else None
             return
-        count = math.perm(n, self.m) if ordered else math.comb(n, self.m)
+        count = math.perm(n, self.m) if callable(s) else math.comb(n, self.m)
         if count > _MOST:
             raise ValueError(
                 f"y has {n} rows and so {count} tuples of {self.m}, more than the {_MOST} that are visited one by one; "
                 "pass rounds=100, or more for less variance."
             )
-        every = (permutations if ordered else combinations)(range(n), self.m)
+        every = (permutations if callable(s) else combinations)(range(n), self.m)
         while some := list(islice(every, _AT_ONCE)):
-            yield np.array(some).T
+            rows = np.array(some).T
+            labels, *scores = (values[rows] for values in known)
+            yield rows, labels, scores[0] if scores else None
 
     def _scored(self, s: Any, rows: Array, name: str) -> Array:
         asked = np.array(rows.T, order="C")
@@ -154,8 +161,10 @@ class Tuples:
         return found.T.astype(np.float64)
 
     def _cost(self, labels: Array, scores: Array) -> Array:
-        if not callable(self.loss):
-            return _LOSSES[self.loss](labels, scores, self.ties)
+        if not callable(self.loss):  # in pieces that stay in the processor's memory
+            pieces = [slice(start, start + _IN_CACHE) for start in range(0, labels.shape[1], _IN_CACHE)]
+            cost = _LOSSES[self.loss]
+            return np.concatenate([cost(labels[:, one], scores[:, one], self.ties) for one in pieces])
         found = read_array(self.loss(*(np.array(given.T, order="C") for given in (labels, scores))), "loss")
         if (
             found.shape != labels.shape[1:]
@@ -168,14 +177,19 @@ class Tuples:
         return found.astype(np.float64)
 
 
+def disjoint_tuples(samples: Sequence[Array], taken: Sequence[int]) -> int:
+    """Return how many disjoint tuples there are that have so many rows of each sample."""
+    return min(sample.shape[1] // rows for sample, rows in zip(samples, taken, strict=True))
+
+
 def systems(
-    samples: Sequence[Array], taken: int, wanted: int, rng: np.random.Generator
+    samples: Sequence[Array], taken: Sequence[int], wanted: int, rng: np.random.Generator
 ) -> Iterator[list[Array]]:
     """Put the rows of samples of shape (q, n) into disjoint tuples, which have so many rows of each, in many ways.
 
-    A system is ⌊n/taken⌋ disjoint tuples. Random orders are drawn; then the places of a tuple are turned against one
-    another by one row after the other. Returns one array of shape (q, t) for each row of a tuple; the tuples of several
-    systems at once, one system after the other.
+    A system is as many disjoint tuples as there are. Random orders are drawn; then the places of a tuple are turned
+    against one another by one row after the other. Returns one array of shape (q, t) for each row of a tuple; the
+    tuples of several systems at once, one system after the other.
     """
     some: list[list[Array]] = []
     for block in _blocks_of_systems(samples, taken, wanted, rng):
@@ -196,15 +210,15 @@ def _joined(blocks: list[list[Array]]) -> list[Array]:
 
 
 def _blocks_of_systems(
-    samples: Sequence[Array], taken: int, wanted: int, rng: np.random.Generator
+    samples: Sequence[Array], taken: Sequence[int], wanted: int, rng: np.random.Generator
 ) -> Iterator[list[Array]]:
     """The systems of one draw after the other, in blocks; of large tuples a draw has few."""
-    size, seen = min(sample.shape[1] for sample in samples) // taken, 0
+    size, seen = disjoint_tuples(samples, taken), 0
     while seen < wanted:
         places = [
             sample.take(order, axis=1)
-            for sample in samples
-            for order in np.array_split(rng.permutation(sample.shape[1]), taken)
+            for sample, rows in zip(samples, taken, strict=True)
+            for order in np.array_split(rng.permutation(sample.shape[1]), rows)
         ]
         windows = [
             sliding_window_view(np.concatenate([place, place[:, : size - 1]], axis=1), size, axis=1)
