@@ -111,44 +111,59 @@ class Tuples:
         if not callable(self.loss):
             check_choice(self.loss, _LOSSES, "loss")
 
+    def read_scores(self, y: Array, s: Any, name: str = "s") -> Any:
+        """Return scores, or the rule, as they are used."""
+        if len(y) < self.m:
+            raise ValueError(f"y has {len(y)} rows, expected at least m = {self.m}; lower m.")
+        return s if callable(s) else check_vector(s, len(y), name)
+
     def row_losses(self, y: Array, s: Any, name: str = "s") -> Array:
         """Return for each row the mean loss of the tuples with it, in a unit in which their mean is the risk."""
-        n = len(y)
-        if n < self.m:
-            raise ValueError(f"y has {n} rows, expected at least m = {self.m}; lower m.")
-        s = s if callable(s) else check_vector(s, n, name)
-        sums, visited = np.zeros(n), 0
-        for rows, labels, scores in self._visited(y, s):
-            cost = self._cost(labels, self._scored(s, rows, name) if scores is None else scores)
+        n, sums, visited = len(y), np.zeros(len(y)), 0
+        for rows, cost in self._visited(y, self.read_scores(y, s, name), name, numbered=True):
             sums += np.bincount(rows.ravel(), np.tile(cost, self.m), n)
-            visited += rows.shape[1]
+            visited += len(cost)
         return sums * (n / (self.m * visited))
 
-    def losses(self, labels: Array, s: Any, rows: Array, name: str = "s") -> Array:
-        """Return the losses of t tuples, from their labels and the numbers of their rows, both of shape (m, t)."""
-        return self._cost(labels, self._scored(s, rows, name) if callable(s) else np.asarray(s)[rows])
+    def mean_loss(self, y: Array, s: Any, name: str = "s") -> float:
+        """Return the risk alone."""
+        parts = [(cost.sum(), len(cost)) for _, cost in self._visited(y, s, name, numbered=False)]
+        total, visited = np.sum(parts, axis=0)
+        return float(total / visited)
 
-    def _visited(self, y: Array, s: Any) -> Iterator[tuple[Array, Array, Array | None]]:
-        """Return the numbers of the rows of tuples, their labels and their scores, shape (m, t); a rule has none."""
-        n, known = len(y), [y] if callable(s) else [y, s]
+    def losses_of_rule(self, labels: Array, rule: Any, rows: Array, name: str = "s") -> Array:
+        """Return the losses of t tuples, from their labels and the numbers of their rows, both of shape (m, t)."""
+        return self.losses(labels, self._scored(rule, rows, name))
+
+    def _visited(self, y: Array, s: Any, name: str, *, numbered: bool) -> Iterator[tuple[Array, Array]]:
+        """Return the numbers of the rows of tuples, shape (m, t), if they are wanted, and their losses."""
+        if callable(s):
+            for numbers, labels in self._known_rows([np.arange(len(y)), y], ordered=True):
+                rows = numbers.astype(np.intp)
+                yield rows, self.losses_of_rule(labels, s, rows, name)
+            return
+        known = [np.arange(len(y)), y, s] if numbered else [y, s]
+        for *numbers, labels, scores in self._known_rows(known, ordered=False):
+            rows = numbers[0].astype(np.intp) if numbered else np.empty((self.m, 0), dtype=np.intp)
+            yield rows, self.losses(labels, scores)
+
+    def _known_rows(self, known: list[Array], *, ordered: bool) -> Iterator[Array]:
+        """Return what is known of the rows of tuples, shape (q, m, t)."""
+        sample, n = np.array(known, dtype=np.float64), len(known[0])
         if self.rounds is not None:
             rng = np.random.default_rng(self.seed)
-            sample = np.array([np.arange(n), *known], dtype=np.float64)
             for places in systems([sample], (self.m,), self.rounds, rng):
-                rows, labels, *scores = np.stack(places, axis=1)
-                yield rows.astype(np.intp), labels, scores[0] if scores else None
+                yield np.stack(places, axis=1)
             return
-        count = math.perm(n, self.m) if callable(s) else math.comb(n, self.m)
+        count = math.perm(n, self.m) if ordered else math.comb(n, self.m)
         if count > _MOST:
             raise ValueError(
                 f"y has {n} rows and so {count} tuples of {self.m}, more than the {_MOST} that are visited one by one; "
                 "pass rounds=100, or more for less variance."
             )
-        every = (permutations if callable(s) else combinations)(range(n), self.m)
+        every = (permutations if ordered else combinations)(range(n), self.m)
         while some := list(islice(every, _AT_ONCE)):
-            rows = np.array(some).T
-            labels, *scores = (values[rows] for values in known)
-            yield rows, labels, scores[0] if scores else None
+            yield sample[:, np.array(some).T]
 
     def _scored(self, s: Any, rows: Array, name: str) -> Array:
         asked = np.array(rows.T, order="C")
@@ -160,7 +175,8 @@ class Tuples:
             )
         return found.T.astype(np.float64)
 
-    def _cost(self, labels: Array, scores: Array) -> Array:
+    def losses(self, labels: Array, scores: Array) -> Array:
+        """Return the losses of t tuples, from their labels and scores, both of shape (m, t)."""
         if not callable(self.loss):  # in pieces that stay in the processor's memory
             pieces = [slice(start, start + _IN_CACHE) for start in range(0, labels.shape[1], _IN_CACHE)]
             cost = _LOSSES[self.loss]

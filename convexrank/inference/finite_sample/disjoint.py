@@ -43,7 +43,7 @@ _VISITED, _FEWEST, _MOST = 1_000_000, 20, 1000
 # Shares of a system at which its bets change, and the largest part of the capital that may be lost by one.
 _CHANGES, _BOLDEST = (0.0, 0.08, 0.16, 0.3, 0.55), 0.85
 
-_HALVINGS = 50
+_HALVINGS = 32
 
 # For bets: ln(1/δ) that they are for; their size beside that of one system; how far the mean that is refuted is from
 # that of the tuples before; so many tuples of a variance of so much are thought before the first.
@@ -64,12 +64,15 @@ class Disjoint:
         Takes arrays of shape (q, m), one for each row of a tuple, and returns the losses of the m tuples.
     most : int
         No more systems than these.
+    beside : tuple of ndarray, shape (q, n)
+        What else the loss is given of the rows, behind the rest; the order of the systems does not depend on it.
     """
 
     samples: tuple[Array, ...]
     taken: tuple[int, ...]
     loss: Callable[[list[Array]], Array]
     most: int | None = None
+    beside: tuple[Array, ...] = ()
 
     @property
     def size(self) -> int:
@@ -93,8 +96,12 @@ class Disjoint:
         Fractions are decided by a coin. The systems are in a random order.
         """
         # in an order that is not the caller's
-        samples = [sample[:, _order(sample)] for sample in self.samples]
+        orders = [_order(sample) for sample in self.samples]
+        samples = [sample[:, order] for sample, order in zip(self.samples, orders, strict=True)]
         rng = generator(np.concatenate([sample.ravel() for sample in samples]))
+        if self.beside:
+            behind = [more[:, order] for more, order in zip(self.beside, orders, strict=True)]
+            samples = [np.concatenate(both) for both in zip(samples, behind, strict=True)]
         wanted = min(systems_of(self.size), self.most or _MOST)
         starts = np.unique((np.array(_CHANGES) * self.size).astype(np.int64))
         counts = [
@@ -119,7 +126,9 @@ def _order(sample: Array) -> Array:
             for row, low, size in zip(sample[::-1], lows[::-1], ranges[::-1], strict=True):
                 key = key * size + (row - low)
             return np.argsort(key)
-    return np.lexsort(sample)
+    order = np.argsort(sample[-1])
+    # without ties there is one order; numbers are sorted in half of the time
+    return order if (np.diff(sample[-1][order]) > 0).all() else np.lexsort(sample)
 
 
 def systems_of(size: int) -> int:

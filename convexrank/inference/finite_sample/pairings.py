@@ -139,27 +139,28 @@ def _chains(boards: Sequence[tuple[Array, int]]) -> list[Array]:
     """
     pairs = [len(below) for below, _ in boards]
     extra = np.array([size - len(below) for below, size in boards], dtype=np.float64)[:, None]
-    stays = np.zeros((pairs[0], len(boards)))
+    stays, sizes = np.zeros((pairs[0], len(boards), 1)), extra + np.arange(1.0, pairs[0] + 1.0)[:, None, None]
     for number, (below, size) in enumerate(boards):
-        steps = np.sort(below) - (size - len(below)) - np.arange(len(below))
-        stays[: len(below), number] = steps[np.argsort(np.abs(2 * steps - 1), kind="stable")]
+        steps = np.sort(below) - np.arange(size - len(below), size)
+        stays[: len(below), number, 0] = (
+            steps[np.argsort(np.abs(2 * steps - 1), kind="stable")] + extra[number]
+        )
     chance, first, numbers = np.ones((len(boards), 1)), np.zeros((len(boards), 1)), np.arange(pairs[0] + 1.0)
     found: list[Array] = []
-    for done in range(1, pairs[0] + 1):
-        while pairs[len(chance) - 1] < done:  # the shortest of those that are left
-            found.append(_whole(chance[-1], int(first[-1, 0]), pairs[len(chance) - 1]))
-            chance, first, extra = chance[:-1], first[:-1], extra[:-1]
-        here = stays[done - 1, : len(chance), None] + (first + extra)
-        stay = numbers[: chance.shape[1]] + here
-        stay *= chance
-        stay /= extra + done
-        moved = np.zeros((len(chance), chance.shape[1] + 1))
-        moved[:, :-1] = stay
-        moved[:, 1:] += chance
-        moved[:, 1:] -= stay
-        chance, first = _trimmed(moved, first) if done % _TRIMMED == 0 else (moved, first)
-    while len(chance):
-        found.append(_whole(chance[-1], int(first[-1, 0]), pairs[len(chance) - 1]))
+    for rows in range(len(boards), 0, -1):
+        done, until = pairs[rows] if rows < len(pairs) else 0, pairs[rows - 1]
+        for step, (here, size) in enumerate(
+            zip(stays[done:until, :rows], sizes[done:until, :rows], strict=True)
+        ):
+            stay = numbers[: chance.shape[1]] + (here + first)
+            stay *= chance
+            stay /= size
+            moved = np.empty((rows, chance.shape[1] + 1))
+            moved[:, :-1] = stay
+            moved[:, -1] = 0.0
+            moved[:, 1:] += np.subtract(chance, stay, out=stay)
+            chance, first = _trimmed(moved, first) if step % _TRIMMED == 0 else (moved, first)
+        found.append(_whole(chance[-1], int(first[-1, 0]), until))  # the shortest of those that are left
         chance, first = chance[:-1], first[:-1]
     return found[::-1]
 
@@ -167,11 +168,12 @@ def _chains(boards: Sequence[tuple[Array, int]]) -> list[Array]:
 def _trimmed(chance: Array, first: Array) -> tuple[Array, Array]:
     """Leave out what does not matter, on both sides, and what rounding made negative."""
     large = chance > _LOST
-    start = large.argmax(axis=1)[:, None]
-    end = chance.shape[1] - large[:, ::-1].argmax(axis=1)[:, None]
-    places = start + np.arange(int((end - start).max()))
-    kept = np.take_along_axis(chance, np.minimum(places, chance.shape[1] - 1), axis=1)
-    return np.where(places < end, np.maximum(kept, 0.0), 0.0), first + start
+    starts = large.argmax(axis=1)
+    widths = chance.shape[1] - large[:, ::-1].argmax(axis=1) - starts
+    kept = np.zeros((len(chance), int(widths.max())))
+    for row, start, width in zip(range(len(chance)), starts.tolist(), widths.tolist(), strict=True):
+        kept[row, :width] = chance[row, start : start + width]
+    return np.maximum(kept, 0.0, out=kept), first + starts[:, None]
 
 
 def _whole(chance: Array, first: int, pairs: int) -> Array:
