@@ -91,8 +91,8 @@ REASONS: dict[str, str] = {
     r"^m_ary_risk_interval": "Each of the rounds draws all rows in a new order and goes through them.",
     r"^monitor": "The bets of each day are evaluated on that day's rows, thirty times.",
     r"1000 bootstraps": (
-        "Each resample has its own weights, steps and certificate; the exponentials and logarithms of all shares take "
-        "most of the time, and resamples cannot share them."
+        "Each resample has its own weights, steps and certificate: all rows are read four or five times in single "
+        "precision and once in double, with exponentials and logarithms, and resamples cannot share these reads."
     ),
     r"time over the earlier sums'$": (
         "Of some hundred rows most of the time are calls from Python, which the earlier sums alone do without. Of a "
