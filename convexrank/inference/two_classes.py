@@ -157,7 +157,7 @@ class PushRisk(_TwoClasses):
         return found if p == self.p and found.size >= _TUPLES * p**3 else None
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """With p = 1 one minus an AUC; disjoint tuples of p positives and a negative; or two steps.
+        """Return one minus those of an AUC if p is 1, or bounds by tuples of p positives and a negative, or by two steps.
 
         These are a uniform band for the heights, then betting for the mean over the negatives.
         """
@@ -231,7 +231,7 @@ class PartialAUC(_TwoClasses):
         return ranked.rows.mass * ranked.by_row(self._gain(left, right) - value, at_negatives)
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Pairings of positives with the first negatives for each end, or two steps where these are sharper.
+        """Return bounds by pairings of positives with the first negatives, or by two steps where these are sharper.
 
         That is where few negatives are left of the limit, or many more than there are positives.
         """
