@@ -157,7 +157,7 @@ class PushRisk(_TwoClasses):
         return found if p == self.p and found.size >= _TUPLES * p**3 else None
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Return one minus those of an AUC if p is 1, else bounds by tuples of p positives and a negative, or two steps.
+        """Return one minus those of an AUC if p is 1, else bounds by tuples of p positives and a negative, or by steps.
 
         These are a uniform band for the heights, then betting for the mean over the negatives.
         """
