@@ -25,7 +25,7 @@ def is_packed(path: Any) -> bool:
 
 def lacks(path: Any, signs: Collection[bytes]) -> bool:
     """Return whether a file, plain or compressed by gzip, can be unpacked and has none of these bytes in it."""
-    unpacked = gzip.open if is_packed(path) else open
+    unpacked: Any = gzip.open if is_packed(path) else open
     with suppress(*_UNPACKING), unpacked(path, "rb") as file:
         return not any(sign in block for block in iter(lambda: file.read(1 << 20), b"") for sign in signs)
     return False
