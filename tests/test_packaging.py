@@ -115,7 +115,7 @@ PAPER = {
     "20 000 × 47 000": ("wide", r"PNormPush p = .*, 20 000 × 47 000: time over liblinear's"),
     "100 values": ("wide", r"100 values of l1: time over celer.*"),
     "14 040 × 136": ("sizes", r"MarginRetargeting, 14 040 × 136, against LightGBM"),
-    "2^20^ nodes": ("sizes", r"PageRank, Kronecker scale 20, weighted"),
+    "13 million links": ("graphs", r"PageRank against igraph \(PRPACK\)"),
 }
 
 

@@ -31,7 +31,7 @@ from convexrank.solvers.descent.smoothed.states import (
     reported,
     sufficient,
 )
-from convexrank.solvers.row_faces import Mergeable
+from convexrank.solvers.row_faces import Mergeable, Smoothable
 
 Array = np.ndarray
 
@@ -130,7 +130,7 @@ class Continuation:
 
     def init(self, problem: Convex, x0: Array) -> State:
         """Evaluate at the start; look whether that is the minimum where it is 0."""
-        width = first_width(problem)
+        width = problem.face(Smoothable).first_width()
         x0 = np.array(x0, dtype=np.float64)
         found = None if x0.any() or len(x0) > self.dense else minimum_at_zero(problem)
         if found is not None:
