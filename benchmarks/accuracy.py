@@ -152,7 +152,7 @@ def _conic(upper: Any, lower: Any, tol: float) -> Any:
 # --- pairs of rows of a query ---------------------------------------------------------------------------------------
 
 
-def _queries() -> tuple[Any, Any, Any]:
+def collection() -> tuple[Any, Any, Any]:
     """The rows of a collection, once each; where it is not there, as many as MQ2008 has, few of them relevant."""
     import numpy as np
 
@@ -190,7 +190,7 @@ def _rank_svm(penalty: str) -> _Contest:
 
     import convexrank as cr
 
-    X, y, query = _queries()
+    X, y, query = collection()
     D, signs = _differences(X, y, query)
     strength = {"l2": 1e-3, "l1": 0.08}[penalty] * len(D)
     arguments = {"loss": "squared_hinge", "normalize": False, penalty: strength}

@@ -59,7 +59,7 @@ def gpu(effort: int) -> Section:
     )
     told = (
         f"{_BOOTSTRAPS} resamples of {_ROWS} x {_COLUMNS}, PNormPush, l2. One warm solve starts at 0. "
-        "Each resample has its own certificate; exponentials and logarithms of all shares are what these take."
+        "Each resample has its own certificate; reads of all rows with their exponentials are what these take."
     )
     targets = (
         at_most("1000 bootstraps over one warm solve", many["together"] / many["one warm solve"], _LIMIT),

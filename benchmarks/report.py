@@ -19,6 +19,7 @@ __all__ = [
     "at_most",
     "bytes_text",
     "environment",
+    "escaped",
     "plain",
     "plain_reasons",
     "restructured",
@@ -169,19 +170,20 @@ def restructured(
         parts += [table.title, "-" * len(table.title), ""]
         parts += [".. list-table::", "   :header-rows: 1", ""]
         for row in (table.columns, *table.rows):
-            parts += [f"   {'*' if j == 0 else ' '} - {_escape(cell)}" for j, cell in enumerate(row)]
-        parts += ["", _escape(table.note), ""] if table.note else [""]
+            parts += [f"   {'*' if j == 0 else ' '} - {escaped(cell)}" for j, cell in enumerate(row)]
+        parts += ["", escaped(table.note), ""] if table.note else [""]
         if table.title == SUMMARY:
             parts += [
-                part for names, reason in why for part in (f"* NO: {_escape(names)}. {_escape(reason)}", "")
+                part for names, reason in why for part in (f"* NO: {escaped(names)}. {escaped(reason)}", "")
             ]
     if machine is not None:
         described = ", ".join(f"{what} {value}" for what, value in machine.rows)
-        parts.append(f"Measured with: {_escape(described)}.")
+        parts.append(f"Measured with: {escaped(described)}.")
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _escape(text: str) -> str:
+def escaped(text: str) -> str:
+    """Write a text of a table as reStructuredText."""
     for mark in "\\*`|_@":  # the last would make NDCG@10 an address to write to
         text = text.replace(mark, "\\" + mark)
     return text

@@ -18,6 +18,7 @@ from bounds import bounds
 from certified import certified
 from difficult import difficult
 from extremes import extremes
+from first_rows import first_rows
 from gpu import gpu
 from graphs import graphs
 from growth import growth
@@ -34,7 +35,7 @@ from pnorm import exact, pnorm
 from projections import projections
 from promise_coverage import promises
 from real_rows import real_rows
-from reasons import reasons
+from reasons import explained, reasons
 from report import Section, Table, environment, plain, plain_reasons, restructured, summary
 from retargeting import retargeting
 from scale import scale
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "pnorm": pnorm,
     "exact": exact,
     "boosting": boosting,
+    "first_rows": first_rows,
     "top": top,
     "top_alone": top_alone,
     "kinks": kinks,
@@ -81,8 +83,8 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "coverage": coverage,
     "promises": promises,
 }
-# Several by one name: those whose data are real: ten tables, trees on them, text, and weak penalties.
-TOGETHER = {"real": ("top", "trees", "text", "real_rows")}
+# Several by one name: those whose data are real: the first rows of tables, trees on them, text, and weak penalties.
+TOGETHER = {"real": ("first_rows", "top", "trees", "text", "real_rows")}
 # Each benchmark writes a file of its own, NAME_results.inc, so that one can be run again alone.
 _FILES = {"coverage": "inference_results.inc"}
 
@@ -91,6 +93,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the chosen benchmarks, print tables as they come, and write them if a file is named."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.explain:
+        return _explain(options.explain)
     asked = [name for given in options.names for name in TOGETHER.get(given, (given,))]
     if unknown := [name for name in asked if name not in BENCHMARKS]:
         parser.error(
@@ -141,6 +145,16 @@ def _write(place: Path, names: list[str], sections: dict[str, Section], machine:
         print(f"written: {path}")
 
 
+def _explain(folder: Path) -> int:
+    """Write the paragraphs of reasons.py into the pages of a folder."""
+    for path in sorted(folder.glob("*_results.inc")):
+        page = path.read_text(encoding="utf-8")
+        if (now := explained(page)) != page:
+            path.write_text(now, encoding="utf-8")
+            print(f"written: {path}")
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Speed and memory of convexrank, side by side in one run.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="the same as --only NAME")
@@ -163,6 +177,12 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="PLACE",
         help="write the tables as reStructuredText: a file, or a folder",
+    )
+    parser.add_argument(
+        "--explain",
+        type=Path,
+        metavar="FOLDER",
+        help="measure nothing: write why rows say NO into the pages of a folder",
     )
     return parser
 

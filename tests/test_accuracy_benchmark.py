@@ -42,7 +42,7 @@ def errors(contest):
 
 @pytest.mark.parametrize("penalty", ["l2", "l1"])
 def test_liblinear_minimises_rank_svm(accuracy, monkeypatch, penalty):
-    monkeypatch.setattr(accuracy, "_queries", small_queries)
+    monkeypatch.setattr(accuracy, "collection", small_queries)
     contest = accuracy._rank_svm(penalty)
     found = errors(contest)
     found.pop("liblinear, dual", None)  # asked for a rough answer
@@ -61,7 +61,7 @@ def test_general_minimisers_minimise_the_push(accuracy, monkeypatch):
 
 
 def test_a_reference_that_proves_nothing_is_refused(accuracy, monkeypatch):
-    monkeypatch.setattr(accuracy, "_queries", small_queries)
+    monkeypatch.setattr(accuracy, "collection", small_queries)
     monkeypatch.setattr(accuracy, "_TIGHT", 0.5)
     monkeypatch.setattr(accuracy, "_PROVED", 0.0)
     with pytest.raises(ValueError, match="the reference has a gap"):

@@ -64,3 +64,22 @@ def test_paragraphs_follow_the_summary_and_the_machine_ends_the_page(modules):
     assert written.endswith("Measured with: cores 2, memory 24 GB.\n")
     assert "a_b" in report.plain_reasons([("a_b", "It is.")])
     assert report.plain_reasons([]) == ""
+
+
+def test_paragraphs_of_a_page_are_written_anew_and_nothing_else(modules):
+    report, why = modules["report"], modules["reasons"]
+    targets = [
+        report.at_most("L_{4,4.8}, a graph", 3.0, 2.5),
+        report.at_most("PageRank, a", 0.2, 0.3),
+        report.at_most("something else", 2.0, 1.0),
+    ]
+    tables = [report.summary(targets), report.Table("t", ("c",), (("* 1",),), "* NO: a note.")]
+    page = report.restructured(tables, None, why.reasons(targets))
+    assert why.explained(page) == page
+    planted = report.restructured(
+        tables, None, [("L_{4,4.8}, a graph", "Of old."), ("something else", "Once.")]
+    )
+    assert planted != page
+    assert why.explained(planted) == page
+    plain = report.restructured([report.summary(targets[1:2]), tables[1]])
+    assert why.explained(plain) == plain

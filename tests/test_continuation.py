@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import tracemalloc
 import warnings
@@ -254,9 +255,9 @@ def test_newton_steps_that_are_rounding_are_taken_with_a_ridge(seed):
 
 
 def test_the_bundle_method_goes_on_where_l2_is_rounding():
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 100))
-    problem = cr.problems.RmaxPush(1e6 * X, X[:, 0] + 0.3 * rng.normal(size=60) > 0.0, "hinge", l2=0.1)
+    problem = cr.problems.RmaxPush(1e8 * X, X[:, 0] + 0.3 * rng.normal(size=60) > 0.0, "hinge", l2=0.1)
     with pytest.warns(cr.ConvergenceWarning, match="no further progress"):
         alone = problem.solve(cr.solvers.Continuation(hand_over=False))
     assert alone.status is cr.Status.FAILED
@@ -350,6 +351,17 @@ def test_scores_beside_which_a_log_sum_exp_has_kinks(name, seed, scale):
     assert solution.value + dual.objective(dual.at(solution)) <= 2.0 * solution.gap
     pytest.importorskip("flint")
     assert float(problem.prove(solution).gap) <= 2.0 * solution.gap
+
+
+@pytest.mark.parametrize("solver", [None, "newton"])
+def test_newton_says_where_it_handed_over(solver):
+    """The default as well as the method that is asked for by name; at features of size 1 it ends by itself."""
+    X, y = far_apart(1e3, 0)
+    found = cr.problems.PNormPush(X, y, p=4, l2=0.1).solve(solver)
+    assert found.solver == "newton"
+    assert re.search(r"newton handed over to continuation after \d+ steps", found.message)
+    plain = cr.problems.PNormPush(X / 1e3, y, p=4, l2=0.1).solve(solver)
+    assert "handed over" not in plain.message
 
 
 def test_moderate_scores_leave_log_sum_exps_as_they_are():

@@ -14,6 +14,9 @@ from scipy import stats
 from convexrank import inference, metrics
 from convexrank.inference.arguments import measure_named
 from convexrank.inference.finite_sample import betting as concentration
+from convexrank.inference.finite_sample import pairings
+from convexrank.inference.finite_sample.disjoint import rare_bounds
+from convexrank.inference.finite_sample.pairings import auc_bounds, left_lower
 from tests.tolerances import tolerance
 
 # What holds for every sample is tested on small ones.
@@ -483,6 +486,95 @@ def test_push_risk_of_the_first_power_is_one_minus_an_auc(data):
     assert (found.lower, found.estimate, found.upper) == pytest.approx(
         (1 - area.upper, 1 - area.estimate, 1 - area.lower), abs=SUMMATION
     )
+
+
+@pytest.mark.parametrize(("p", "positives", "ties"), [(2, 210, False), (2, 210, True), (3, 1020, False)])
+def test_push_risk_with_many_rows_is_by_tuples(p, positives, ties):
+    """The losses of the tuples are, on average, those of all p positives with a negative; fewer rows take two steps."""
+    rng = np.random.default_rng(p)
+    y = np.repeat([1, 0], [positives, 350])
+    s = y + rng.normal(size=len(y))
+    s = np.round(2 * s) if ties else s
+    measure = measure_named("push_risk", p=p)
+    ranked = measure.read(y, s).ranked(s)
+    tuples = measure.tuples_below(ranked)
+    assert tuples.size == positives // p
+    below = (s[y == 1][:, None] <= s[y == 0]).sum(axis=0)
+    every = np.mean([math.comb(int(n), p) for n in below]) / math.comb(positives, p)
+    spread = tuples.counts[:, 0].std() / tuples.size / math.sqrt(len(tuples.counts))
+    assert tuples.counts[:, 0].mean() / tuples.size == pytest.approx(every, abs=5 * spread)
+    assert tuples.counts[:, 1].max() == 0
+    found = inference.push_risk_interval(y, s, p)
+    low, high = rare_bounds(tuples, 0.05)
+    assert (found.lower, found.upper) == pytest.approx((low ** (1 / p), high ** (1 / p)))
+    assert measure_named("push_risk", p=p + 0.5).tuples_below(ranked) is None
+    few = measure.read(y[20:], s[20:]).ranked(s[20:])
+    assert measure.tuples_below(few) is None
+
+
+def test_push_risk_by_tuples_is_sharper_than_by_two_steps():
+    rng, ratios = np.random.default_rng(19), []
+    for _ in range(10):
+        y, u = np.repeat([1, 0], 200), rng.random(400)
+        s = -np.where(y == 1, u ** (1 / 0.3), u)
+        exact, least = (
+            inference.push_risk_interval(y, s, 2, method=method) for method in ("exact", "asymptotic")
+        )
+        two_steps = inference.push_risk_interval(y, s, 2.0001)
+        ratios.append((exact.width / least.width, two_steps.width / least.width))
+    tuples, steps = np.mean(ratios, axis=0)
+    assert tuples < 1.65 < 2.2 < steps
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("limit", [0.25, 1.0])
+def test_the_left_end_is_bounded_for_each_number_of_negatives(limit, upper):
+    """Against its definition: AUCs of the positives and the first negatives, for every number that is likely."""
+    rng, delta = np.random.default_rng(20), 0.05
+    up, down = rng.normal(size=30) + 1, np.sort(rng.normal(size=80))[::-1]
+    label = np.repeat([1, 0], [30, 80])[np.argsort(-np.concatenate([up, down]))]
+    found = left_lower(label, np.ones_like(label), limit, delta, upper)
+    law, side = stats.binom(80, limit), 1 if upper else -1
+    counts = [n for n in range(81) if min(law.cdf(n), law.sf(n - 1)) > 0.03 * delta]
+    tilt = [math.exp((0.7 if upper else 1.0) * side * (n - 80 * limit) / max(law.std(), 1.0)) for n in counts]
+    scale = 0.94 * delta / np.dot(law.pmf(counts), tilt)
+    ends = []
+    for n, weight in zip(counts, tilt, strict=True):
+        rows = np.argsort(-np.concatenate([up, down[:n]]), kind="stable")
+        hits = np.repeat([1, 0], [30, n])[rows]
+        ends.append(auc_bounds(hits, np.ones_like(hits), 2 * scale * weight)[upper])
+    assert len(counts) <= 30
+    assert found == pytest.approx(1 - max(ends) if upper else min(ends), abs=SUMMATION)
+
+
+def test_many_numbers_of_negatives_share_bounds_that_are_little_wider(monkeypatch):
+    rng = np.random.default_rng(21)
+    y = np.repeat([1, 0], [60, 900])
+    s = y + rng.normal(size=960)
+    found = []
+    for most in (1000, 30, 8):
+        monkeypatch.setattr(pairings, "_RANGES", most)
+        found.append(inference.partial_auc_interval(y, s, 0.2, level=0.9))
+    for sharp, rough in itertools.pairwise(found):
+        assert rough.lower <= sharp.lower
+        assert sharp.upper <= rough.upper
+    assert found[1].width < 1.1 * found[0].width < found[2].width * 1.1
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_the_left_end_holds_the_area(held, monkeypatch):
+    """200 samples at a low level; with another law of the number of negatives it fails more often."""
+    if not held:
+        law = pairings._errors
+        monkeypatch.setattr(pairings, "_errors", lambda n, share, *options: law(n, 1.75 * share, *options))
+    rng, delta, wrong = np.random.default_rng(22), 0.4, np.zeros(2)
+    for _ in range(200):
+        u = np.concatenate([rng.random(400) ** 2.0, rng.random(60)])  # the ROC curve is the root
+        label = np.repeat([1, 0], [400, 60])[np.argsort(u)]
+        area = 0.2**1.5 / 1.5 / 0.2
+        ends = [left_lower(label, np.ones_like(label), 0.2, delta, upper) for upper in (False, True)]
+        wrong += ends[0] > area, ends[1] > 1 - area
+    assert (stats.binom.sf(wrong.max() - 1, 200, delta) > 1e-3) == held
 
 
 @settings(max_examples=30)

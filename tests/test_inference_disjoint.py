@@ -10,7 +10,13 @@ from scipy import stats
 
 from convexrank import inference
 from convexrank.inference.arguments import measure_named
-from convexrank.inference.finite_sample.disjoint import Disjoint, difference_bounds, share_bounds, systems_of
+from convexrank.inference.finite_sample.disjoint import (
+    Disjoint,
+    difference_bounds,
+    rare_bounds,
+    share_bounds,
+    systems_of,
+)
 from tests.tolerances import tolerance
 
 SUMMATION, ROUNDING = tolerance("summation"), 1e-9
@@ -28,17 +34,31 @@ def noted(seen, size):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "taken"), [((7,), 2), ((12,), 3), ((5, 5), 1), ((3, 11), 1), ((1, 4), 1), ((2,), 2)]
+    ("sizes", "taken"),
+    [
+        ((7,), (2,)),
+        ((12,), (3,)),
+        ((5, 5), (1, 1)),
+        ((3, 11), (1, 1)),
+        ((1, 4), (1, 1)),
+        ((2,), (2,)),
+        ((9, 4), (2, 1)),
+        ((9, 2), (3, 1)),
+        ((7, 8), (1, 2)),
+    ],
 )
 def test_tuples_of_a_system_share_no_row(sizes, taken):
     seen: list[tuple[np.ndarray, ...]] = []
-    loss = noted(seen, min(n // taken for n in sizes))
+    size = min(n // rows for n, rows in zip(sizes, taken, strict=True))
+    loss = noted(seen, size)
     tuples = Disjoint(tuple(np.arange(n, dtype=float)[None] for n in sizes), taken, loss, 200)
+    assert tuples.size == size
     assert len(tuples.counts) == len(seen) == 200
+    ends = np.cumsum(taken).tolist()
     for rows in seen:
-        for sample in range(len(sizes)):
-            places = np.concatenate(rows[sample * taken : (sample + 1) * taken])
-            assert len(places) == len(set(places.tolist())) == taken * min(n // taken for n in sizes)
+        for start, end in zip([0, *ends], ends, strict=False):
+            places = np.concatenate(rows[start:end])
+            assert len(places) == len(set(places.tolist())) == (end - start) * size
     # all rows are in the same place of a tuple about equally often
     often = np.bincount(np.concatenate([rows[0] for rows in seen]), minlength=sizes[0])
     assert often.max() - often.min() <= 6 * math.sqrt(200)
@@ -80,7 +100,7 @@ def test_m_ary_tuples(m):
 def test_share_bounds_are_the_sharpest_of_all_systems():
     rng = np.random.default_rng(4)
     tuples = Disjoint(
-        (rng.random((1, 40)),), 2, lambda rows: (rows[0][0] + rows[1][0] < 0.7).astype(float), 30
+        (rng.random((1, 40)),), (2,), lambda rows: (rows[0][0] + rows[1][0] < 0.7).astype(float), 30
     )
     each = [
         stats.binomtest(int(lost), tuples.size).proportion_ci(1.0 - 0.1 / 30, "exact")
@@ -90,24 +110,66 @@ def test_share_bounds_are_the_sharpest_of_all_systems():
     assert found == pytest.approx((max(one.low for one in each), min(one.high for one in each)), abs=ROUNDING)
 
 
-def test_a_difference_is_outside_where_the_mean_capital_is_large():
+def capitals(counts, sizes, values, mean):
+    """The capitals of the systems against a mean of numbers in [0, 1], number by number."""
+    size, target, found = sum(sizes), math.log(40), []
+    for system in np.moveaxis(counts, 1, 0).tolist():
+        before, capital = [], 1.0
+        for part, n in enumerate(sizes):
+            numbers = [v for v, count in zip(values, system, strict=True) for _ in range(count[part])]
+            assert len(numbers) == n
+            seen = (sum(before) + 0.5) / (len(before) + 1)
+            spread = (len(before) * np.var(before) if before else 0.0) + 6 * 0.08
+            spread /= len(before) + 6
+            refuted = max(seen - 0.7 * math.sqrt(2 * target * spread / size), 0.2 * seen)
+            spread *= refuted * (1 - refuted) / (seen * (1 - seen))
+            bet = min(1.15 * math.sqrt(2 * target / (size * spread)) * mean, 0.85)
+            capital *= math.prod(1 + bet * (number / mean - 1) for number in numbers)
+            before += numbers
+        found.append(capital)
+    return np.array(found)
+
+
+def most_of_means(numbers):
+    return max(np.mean(numbers[: k + 1]) for k in range(len(numbers)))
+
+
+def test_a_mean_is_outside_where_a_running_mean_of_capitals_is_large():
     rng = np.random.default_rng(5)
     first, second = (rng.random((1, 50)) for _ in range(2))
-    tuples = Disjoint((first, second), 1, lambda rows: np.sign(rows[0][0] - rows[1][0] + 0.1), 25)
-    alpha, bets = 0.2, [0.95 / 2**k for k in range(8)]
-
-    def capital(sign, mean):
-        total = 0.0
-        for above, below in tuples.counts.tolist():
-            losses = [1] * above + [0] * (tuples.size - above - below) + [-1] * below
-            for bet in bets:
-                total += math.prod(1 + bet * ((sign * loss + 1) / (mean + 1) - 1) for loss in losses)
-        return total / (len(tuples.counts) * len(bets))
-
+    alpha = 0.2
+    tuples = Disjoint((first, second), (1, 1), lambda rows: np.sign(rows[0][0] - rows[1][0] + 0.1), 25)
+    (above, below), sizes = tuples.parts
+    assert sizes.sum() == 50
+    counts = np.array([above, sizes - above - below, below])
     low, high, p_value = difference_bounds(tuples, alpha)
-    for sign, end in ((1, low), (-1, -high)):
-        assert capital(sign, end - 1e-6) >= 2 / alpha > capital(sign, end + 1e-6)
-    assert p_value == pytest.approx(min(1.0, 2 / max(capital(1, 0.0), capital(-1, 0.0))), rel=1e-9)
+    sides = [[1.0, 0.5, 0.0], [0.0, 0.5, 1.0]]
+    for values, end in zip(sides, (low, -high), strict=True):
+        for shift, refuted in ((-1e-6, True), (1e-6, False)):
+            capital = most_of_means(capitals(counts, sizes, values, (end + shift + 1) / 2))
+            assert (capital >= 2 / alpha) == refuted
+    most = max(most_of_means(capitals(counts, sizes, values, 0.5)) for values in sides)
+    assert p_value == pytest.approx(min(1.0, 2 / most), rel=1e-9)
+    rare = Disjoint((first, second), (1, 1), lambda rows: (rows[0][0] < 0.2 * rows[1][0]).astype(float), 25)
+    lost, sizes = rare.parts[0][0], rare.parts[1]
+    low, high = rare_bounds(rare, alpha)
+    for values, end in (([1.0, 0.0], low), ([0.0, 1.0], 1 - high)):
+        for shift, refuted in ((-1e-6, True), (1e-6, False)):
+            capital = most_of_means(capitals(np.array([lost, sizes - lost]), sizes, values, end + shift))
+            assert (capital >= 2 / alpha) == refuted
+
+
+@pytest.mark.parametrize(
+    ("size", "mean", "fails"), [(most_of_means, 0.5, False), (max, 0.5, True), (most_of_means, 0.2, True)]
+)
+def test_a_running_mean_is_rarely_large(size, mean, fails):
+    """Pairs of coins, which differ with probability 1/2; the largest capital, and bets against less, are found out."""
+    rng, large = np.random.default_rng(9), 0
+    for _ in range(100):
+        coins = tuple((rng.random((1, 20)) < 0.5).astype(float) for _ in range(2))
+        (above, _), sizes = Disjoint(coins, (1, 1), lambda rows: np.abs(rows[0] - rows[1])[0], 100).parts
+        large += size(capitals(np.array([above, sizes - above]), sizes, [1.0, 0.0], mean)) >= 10
+    assert (stats.binom.sf(large - 1, 100, 0.1) < 1e-4) == fails
 
 
 def test_bounds_do_not_depend_on_the_order_of_rows():
@@ -125,19 +187,21 @@ def test_bounds_do_not_depend_on_the_order_of_rows():
 
 def test_errors_are_at_most_alpha():
     """The share of 150 samples whose interval lacks the truth, at a low level that leaves many out."""
-    rng, level, lost = np.random.default_rng(7), 0.6, [0, 0]
+    rng, level, lost = np.random.default_rng(7), 0.6, [0, 0, 0]
     for _ in range(150):
         y = rng.normal(size=30)
         s = 0.6 * y + 0.8 * rng.normal(size=30)
         ranks = np.array([np.argsort(np.argsort(x)) for x in (y, s)])
-        tuples = Disjoint((ranks,), 2, lambda rows: ((rows[0] - rows[1]).prod(axis=0) < 0) * 1.0, 10)
+        tuples = Disjoint((ranks,), (2,), lambda rows: ((rows[0] - rows[1]).prod(axis=0) < 0) * 1.0, 10)
         low, high = share_bounds(tuples, 1 - level)
         lost[0] += not low <= math.acos(0.6) / math.pi <= high
+        low, high = rare_bounds(tuples, 1 - level)
+        lost[2] += not low <= math.acos(0.6) / math.pi <= high
         # of two rankers with the same law the difference is 0
         both = np.array([y, s, 0.6 * y + 0.8 * rng.normal(size=30)])
         tuples = Disjoint(
             (both,),
-            2,
+            (2,),
             lambda rows: np.array(
                 ((rows[0] - rows[1])[:2].prod(axis=0) < 0) * 1.0 - ((rows[0] - rows[1])[::2].prod(axis=0) < 0)
             ),
@@ -164,7 +228,7 @@ def test_width_beside_the_asymptotic_one_and_chernoffs():
         ratios.append((found[0] / found[1], widths[0] / widths[1]))
     risk, difference = np.mean(ratios, axis=0)
     assert 1.0 < risk < 1.8  # 3.4 by Chernoff's bound
-    assert 1.0 < difference < 2.6  # 5 by Chernoff's bound
+    assert 1.0 < difference < 1.6  # 5 by Chernoff's bound
 
 
 def test_how_many_systems():

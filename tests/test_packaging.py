@@ -94,6 +94,63 @@ def test_the_paper_cites_what_it_lists_and_its_code_runs() -> None:
     assert problem.solve().converged
 
 
+def test_the_paper_has_the_sections_and_the_length_that_its_journal_asks_for() -> None:
+    text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8").split("---\n", 2)[2]
+    asked = [
+        "Summary",
+        "Statement of need",
+        "State of the field",
+        "Software design",
+        "Research impact statement",
+    ]
+    assert [name for name in re.findall(r"^# (.+)$", text, re.MULTILINE) if name in asked] == asked
+    assert 750 <= len(text.split()) <= 1750
+
+
+# Rows of the paper's table, and those of the benchmarks' pages that they sum up.
+PAPER = {
+    "10^6^ × 50": ("sizes", r"PNormPush, 1 000 000 × 50, against LogisticRegression"),
+    "10^5^ × 50": ("sizes", r"PNormPush, 100 000 × 50, against LogisticRegression"),
+    "docstrings": ("text", r"PNormPush p = .*, docstrings: time over LogisticRegression's"),
+    "20 000 × 47 000": ("wide", r"PNormPush p = .*, 20 000 × 47 000: time over liblinear's"),
+    "100 values": ("wide", r"100 values of l1: time over celer.*"),
+    "14 040 × 136": ("sizes", r"MarginRetargeting, 14 040 × 136, against LightGBM"),
+    "13 million links": ("graphs", r"PageRank against igraph \(PRPACK\)"),
+}
+
+
+def paper_and_pages() -> dict[str, tuple[list[float], list[float]]]:
+    """Least and largest ratio of each row, in the paper and on the pages."""
+    text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
+    found = {}
+    for words, (name, row) in PAPER.items():
+        line = next(line for line in text.splitlines() if line.startswith("|") and words in line)
+        page = (ROOT / "docs" / f"{name}_results.inc").read_text(encoding="utf-8")
+        measured = re.findall(rf"^   \* - {row}\n     - .+\n     - ([\d.]+)", page, re.MULTILINE)
+        numbers = [float(number) for number in measured]
+        stated = [float(number) for number in line.split("|")[3].split(" to ")]
+        found[words] = stated, sorted({min(numbers), max(numbers)})
+    return found
+
+
+def test_the_ratios_of_the_paper_are_those_of_the_pages() -> None:
+    """The pages are measured again more often: a quarter is as much as ratios of one run differ from another's."""
+    lines = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("| ") for line in lines) == len(PAPER) + 1
+    for words, (stated, measured) in paper_and_pages().items():
+        assert stated == pytest.approx(measured, rel=0.25, abs=0.01), (
+            f"{words}: write {measured} into paper/paper.md"
+        )
+
+
+def test_versions_of_python_are_those_that_ci_runs() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    run = re.findall(r'"(3\.\d+)"', re.search(r"python: \[(.+)\]", workflow)[1])
+    said = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d", name)]
+    assert said == run
+    assert PROJECT["requires-python"] == f">={run[0]}"
+
+
 def test_the_lowest_versions_are_those_of_the_project() -> None:
     lines = runpy.run_path(str(ROOT / "tests" / "lowest_versions.py"))["constraints"](PROJECT)
     named = [re.match(r"[\w-]+", line)[0] for line in PROJECT["dependencies"]]

@@ -68,7 +68,7 @@ OF_SOLVERS = (
     "convexrank.modelling.kernels",
     *(
         f"convexrank.modelling.log_sum_exps.{module}"
-        for module in ("coordinates", "many_rows", "terms", "weighted_rows")
+        for module in ("coordinates", "many_rows", "terms", "weighted_rows", "weighted_terms")
     ),
     "convexrank.modelling.steps",
 )

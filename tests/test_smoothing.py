@@ -437,15 +437,16 @@ def test_what_pairs_between_grades_prove_by_a_sort_is_what_they_prove_one_by_one
     ],
 )
 def test_the_hessian_of_the_highest_sums_is_that_of_its_products(loss, sparsely, monkeypatch):
-    """By running sums of the columns, or by rows and pairs: of a loss without running sums, or where X is too large."""
+    """By running sums of the columns, or by rows and pairs, of a loss without running sums."""
     if loss.startswith("sums of "):
         monkeypatch.setattr(interpolated, "_VERY_MANY", 0)
     else:
-        monkeypatch.setattr(_smoothed_weights, "_SUMS", 0)
+        monkeypatch.setattr(_smoothed_weights._Whole, "_has_columns", lambda self, pairs: False)
     loss = loss.removeprefix("sums of ")
     X, y = binary(3, 200)
     # all pairs and all rows; in use some of them
-    for name, value in {"_VERY_MANY": 0, "_PAIRS_PER_ROW": 10**6, "_PAIRS_PER_UNKNOWN": 10**6}.items():
+    all_of_them = {"_VERY_MANY": 0, "_MANY": 0, "_PAIRS_PER_ROW": 10**6, "_PAIRS_PER_UNKNOWN": 10**6}
+    for name, value in all_of_them.items():
         monkeypatch.setattr(_smoothed_weights, name, value)
     weights = np.random.default_rng(0).integers(0, 3, size=200).astype(float)
     problem = cr.problems.PartialAUC(
@@ -456,5 +457,5 @@ def test_the_hessian_of_the_highest_sums_is_that_of_its_products(loss, sparsely,
         found = problem._smoothed(np.random.default_rng(1).normal(size=X.shape[1]), width)
         truth = np.stack([found.product()(one) for one in np.eye(X.shape[1])])
         assert off(found.matrix(), truth, 1.0 + 1.0 / width) < SUMS
-    monkeypatch.setattr(_smoothed_weights, "_VERY_MANY", problem.program.pair_count + 1)
+    monkeypatch.setattr(_smoothed_weights, "_MANY", problem.program.pair_count + 1)
     assert problem.changed(l2=0.2)._smoothed_risks.tops is None

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
+from sklearn.preprocessing import StandardScaler
 
 from convexrank import PushRanker, metrics
 from convexrank.estimators._objectives import names_of
@@ -74,3 +79,75 @@ def test_ten_data_sets_of_which_five_need_no_files(benchmark, monkeypatch, tmp_p
         assert 0.0 < y.mean() < 0.5
         assert set(y) == {0, 1}
     assert data.missing("MAGIC").startswith("skipped: no magic04")
+
+
+@pytest.fixture
+def first_rows(benchmark):
+    return importlib.import_module("first_rows")
+
+
+def test_the_first_rows_are_judged_by_what_their_folds_chose(first_rows, monkeypatch):
+    monkeypatch.setitem(first_rows._REAL, "small", (small, "", "drawn"))
+    for name, values in (("_POWERS", (1, 16)), ("_L2", (0.01, 1.0)), ("_C", (0.1, 1.0))):
+        monkeypatch.setattr(first_rows, name, values)
+    length, found = first_rows.judged("small", 3)
+    X, y = small()
+    assert length == round(first_rows._SHARE * 80)
+    halves = StratifiedShuffleSplit(3, test_size=80, random_state=0).split(X, y)
+    for split, (train, test) in enumerate(halves):
+        scaler = StandardScaler().fit(X[train])
+        fit, other = scaler.transform(X[train]), scaler.transform(X[test])
+
+        def held_out(model, rows=fit, labels=y[train]):
+            scores = []
+            for some, rest in StratifiedKFold(first_rows._FOLDS).split(rows, labels):
+                fitted = clone(model).fit(rows[some], labels[some])
+                hits = metrics.precision_at(labels[rest], fitted.decision_function(rows[rest]), length / 80)
+                scores.append(hits)
+            return np.mean(scores)
+
+        best = {}
+        for p in (1, 16):
+            models = [PushRanker(p=p, l2=l2, tol=1e-6) for l2 in (0.01, 1.0)]
+            model = max(models, key=held_out)
+            hits = metrics.precision_at(y[test], model.fit(fit, y[train]).predict(other), length)
+            assert found[f"p = {p}"][split] == pytest.approx(hits)
+            best[round(held_out(model), 12)] = best.get(round(held_out(model), 12), hits)
+        assert found[first_rows._CHOSEN][split] == pytest.approx(best[max(best)])
+
+
+def test_what_a_difference_says_and_which_tables_are_real(first_rows, monkeypatch, tmp_path):
+    apart = [0.1, 0.2, 0.15, 0.11]
+    error = np.std(apart, ddof=1) / 2.0
+    assert first_rows.said(apart) == f"{np.mean(apart):+.3f} ± {error:.3f}"
+    assert first_rows.said([-0.1, 0.2, 0.15, -0.11]).endswith(", no")
+    assert first_rows.said([0.1]).endswith("inf, no")
+    monkeypatch.setenv("CONVEXRANK_DATA", str(tmp_path))
+    monkeypatch.setattr(first_rows, "fresh", lambda *_, **options: SimpleNamespace(result=(5, ALL)))
+    ALL = {
+        key: [0.5, 0.7]
+        for key in ("p = 1", "p = 4", "p = 16", "p = 64", first_rows._LOGISTIC, first_rows._CHOSEN)
+    }
+    (table,) = first_rows.first_rows(0).tables
+    told = {row[0]: row[-1] for row in table.rows}
+    assert [name for name, words in told.items() if not words.startswith("skipped")] == ["cancer", "digits"]
+    assert len(told) == 9
+
+
+def test_the_pages_say_what_the_table_of_first_rows_says(first_rows):
+    root = BENCHMARKS.parent
+    page = (root / "docs" / "first_rows_results.inc").read_text(encoding="utf-8")
+    _, *rows = (row.split("\n     - ") for row in re.findall(r"   \* - (.+(?:\n     - .*)+)", page))
+    assert [row[0] for row in rows] == list(first_rows._REAL)
+    apart = {row[0]: row[-1] for row in rows}
+    ahead = [name for name, words in apart.items() if words.startswith("+") and not words.endswith("no")]
+    behind = [name for name, words in apart.items() if words.startswith("-") and not words.endswith("no")]
+    assert (ahead, len(behind), len(rows)) == (["MAGIC, whole"], 2, 9)
+    push, peer = (f"{float(rows[0][place]):.2f}".lstrip("0") for place in (6, 7))
+    for name in ("README.md", "docs/table.rst"):
+        words = " ".join((root / name).read_text(encoding="utf-8").split())
+        assert re.search(rf"{re.escape(push)} (of the first hundred new rows )?are right with p = 64", words)
+        assert f"{peer} by logistic regression; on eight other real tables p does not pay" in words
+    told = " ".join((root / "docs" / "best_of_a_list.rst").read_text(encoding="utf-8").split())
+    gain = f"{float(apart['MAGIC, whole'].split()[0]):.2f}".lstrip("0")
+    assert f"by {gain} of the first hundred, level on six tables, and slightly behind on two" in told

@@ -7,8 +7,8 @@ drawn independently; training rows give no valid interval for the ranker that wa
 function                     measure                                      ``method="exact"`` uses
 ============================ ============================================ =========================================
 auc_interval                 area under the ROC curve                     Clopper and Pearson, over all pairings
-partial_auc_interval         the left end of that area                    DKW and order statistics, then betting
-push_risk_interval           p-norm of the heights of the negatives       DKW and order statistics, then betting
+partial_auc_interval         the left end of that area                    pairings, at uncertain limits; or as below
+push_risk_interval           p-norm of the heights of the negatives       DKW, then betting; tuples where p is whole
 precision_at_interval        positives among the first k                  Clopper and Pearson, at uncertain cuts
 recall_at_interval           share of the positives among the first k     Clopper and Pearson, at uncertain cuts
 ranking_risk_interval        pairs of real labels in the wrong order      systems of disjoint tuples
@@ -22,7 +22,7 @@ DKW is the bound of Dvoretzky, Kiefer and Wolfowitz for a whole distribution fun
 Every function has the same default, ``method="auto"``: the interval of one measure is exact, unless rows have weights
 or groups, which exact bounds do not take; differences of measures are asymptotic. So one number has one interval
 wherever it is printed, and the result names its method. Exact is the default as it holds for the small samples at the
-top of a list; of differences of AUCs exact bounds are twice as wide as asymptotic ones, hence the exception.
+top of a list; of differences exact bounds need disjoint pairs that are drawn, hence the exception.
 
 ``method="exact"`` holds for every sample size and every distribution of independent rows: the probability that the
 interval contains the true value is at least the level. ``method="asymptotic"`` is much narrower, and its probability

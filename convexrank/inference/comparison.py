@@ -64,13 +64,14 @@ def compare(
     The comparison is paired, so that the difficulty of rows for both rankers cancels. ``"asymptotic"``: the
     contributions of each row (or query) to both measures are subtracted before their variance is taken, for the AUC
     DeLong's test, with Student's interval and test. ``"exact"``: for NDCG and MAP bounds by betting on the differences
-    of the queries, for the AUC and the ranking risk by betting over systems of disjoint pairs. For other measures the
+    of the queries, for the AUC and the ranking risk by betting over systems of disjoint pairs, which are drawn with a
+    seed that depends on the rows alone (Ramdas and Manole, arXiv:2304.02611). For other measures the
     exact intervals of both rankers, with half of the error each, are subtracted: that leaves out the pairing, and the
     p-value is rounded up to one of a few.
 
     By default intervals of differences are asymptotic, and those of the measure of each ranker are what its function,
-    such as `auc_interval`, returns: exact bounds of one measure are little wider, those of a difference of AUCs are
-    twice as wide.
+    such as `auc_interval`, returns: exact bounds of one measure are little wider; those of a difference depend on the
+    pairs that are drawn, and for other measures than the AUC and means over queries they are much wider.
 
     Several rankers are compared in pairs, or each with a baseline, and p-values are adjusted by Holm's method. The
     intervals are not adjusted: each interval has the given level separately.

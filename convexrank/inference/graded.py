@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -30,29 +30,34 @@ class Values:
     ----------
     rows : Rows
         The rows, or the queries that count, as units of the sample.
-    values : ndarray, shape (n,)
-        Their values, in [0, 1].
     known : object
         What the measure has read of labels and scores, for its tuples.
+    evaluated : callable
+        Returns their values, in [0, 1], which m-ary risks need for large samples only.
     """
 
     rows: Rows
-    values: Array
     known: Any
+    evaluated: Callable[[], Array]
+
+    @cached_property
+    def values(self) -> Array:
+        """Their values."""
+        return self.evaluated()
 
     def guide(self) -> Guide:
         """Return what an asymptotic interval needs."""
-        return {self.rows.names[0]: (float(len(self.values)), 100.0)}
+        return {self.rows.names[0]: (float(len(self.rows.stratum)), 100.0)}
 
 
-Evaluate = Callable[[Array, Any, Any, str], tuple[Array, Any]]
+Evaluate = Callable[[Array, Any, Any, str], tuple[int, Any, Callable[[], Array]]]
 
 
 @dataclass(frozen=True, eq=False)
 class Graded:
     """Graded rows, before they are ranked.
 
-    ``evaluate`` checks the scores, and returns the value of each unit, and what ``tuples`` needs.
+    ``evaluate`` checks the scores, and returns the number of units, what ``tuples`` needs, and the values when called.
     """
 
     evaluate: Evaluate
@@ -63,13 +68,12 @@ class Graded:
 
     def ranked(self, s: Any, name: str = "s") -> Values:
         """Evaluate the scores, in O(n log n)."""
-        values, known = self.evaluate(self.y, s, self.qid, name)
-        n = len(values)
+        n, known, evaluated = self.evaluate(self.y, s, self.qid, name)
         everything = np.ones(n, dtype=bool)
         rows = Rows(
             np.zeros(n, dtype=np.int64), (self.unit,), np.full(n, 1.0 / n), self.cluster, False, everything
         )
-        return Values(rows, values, known)
+        return Values(rows, known, evaluated)
 
 
 def _refuse_weights(sample_weight: Any, unit: str) -> None:
@@ -94,11 +98,11 @@ class RankingRisk:
         cluster = None if groups is None else cluster_numbers(groups, len(labels))
         return Graded(self.values, labels, None, cluster, "rows")
 
-    def values(self, y: Array, s: Array, qid: Any, name: str) -> tuple[Array, Any]:
-        """Return for each row the share of the pairs with it that are in the wrong order; and the ranks."""
+    def values(self, y: Array, s: Array, qid: Any, name: str) -> tuple[int, Any, Callable[[], Array]]:
+        """Return the number of rows, ranks, and for each row the share of the pairs with it in the wrong order."""
         del qid
         ranks = read_ranks(y, s, name, antisymmetric=self.antisymmetric)
-        return losses_of_ranks(*ranks, TIE_COSTS[self.ties]) / (len(y) - 1), ranks
+        return len(y), ranks, lambda: losses_of_ranks(*ranks, TIE_COSTS[self.ties]) / (len(y) - 1)
 
     def shown(self, value: float) -> float:
         """Return the value as it is."""
@@ -121,8 +125,8 @@ class RankingRisk:
         labels, scores = ranked.known
         if scores.ndim == 2:
             known = np.array([labels, scores.sum(axis=1), np.arange(len(labels))])
-            return Disjoint((known,), 2, partial(self._cost_of_rule, scores))
-        return Disjoint((np.array([labels, scores], dtype=np.int32),), 2, self._cost)
+            return Disjoint((known,), (2,), partial(self._cost_of_rule, scores))
+        return Disjoint((np.array([labels, scores], dtype=np.int32),), (2,), self._cost)
 
     def _cost(self, rows: list[Array]) -> Array:
         asked, got = rows[0] - rows[1]
@@ -148,10 +152,15 @@ class MaryRisk(RankingRisk):
 
     name = "m_ary_risk"
 
-    def values(self, y: Array, s: Any, qid: Any, name: str) -> tuple[Array, Any]:
-        """Return for each row the mean loss of the m-tuples with it."""
+    def values(self, y: Array, s: Any, qid: Any, name: str) -> tuple[int, Any, Callable[[], Array]]:
+        """Return the number of rows, labels and scores, and for each row the mean loss of the m-tuples with it."""
         del qid
-        return self.visits.row_losses(y, s, name), (y, s)
+        s = self.visits.read_scores(y, s, name)
+        return len(y), (y, s), lambda: self.visits.row_losses(y, s, name)
+
+    def value(self, ranked: Values) -> float:
+        """Return the risk."""
+        return self.visits.mean_loss(*ranked.known)
 
     def influence(self, ranked: Values) -> Array:
         """Return the leading term of Hoeffding's decomposition: each row is in m places of a tuple."""
@@ -160,12 +169,15 @@ class MaryRisk(RankingRisk):
     def tuples(self, ranked: Values) -> Disjoint:
         """Return the tuples, by the numbers and the labels of their rows."""
         y, s = ranked.known
+        visits, beside = self.visits, () if callable(s) else (np.asarray(s, dtype=np.float64)[None],)
 
         def cost(rows: list[Array]) -> Array:
-            numbers, labels = np.stack(rows, axis=1)
-            return self.visits.losses(labels, s, numbers.astype(np.intp))
+            labels = np.array([row[1] for row in rows])
+            if beside:
+                return visits.losses(labels, np.array([row[2] for row in rows]))
+            return visits.losses_of_rule(labels, s, np.array([row[0] for row in rows]).astype(np.intp))
 
-        return Disjoint((np.array([np.arange(len(y)), y]),), self.visits.m, cost, self.visits.rounds)
+        return Disjoint((np.array([np.arange(len(y)), y]),), (visits.m,), cost, visits.rounds, beside)
 
 
 @dataclass(frozen=True)
@@ -178,9 +190,10 @@ class _OverQueries:
         """Return the value of each query; NaN for those that do not count."""
         raise NotImplementedError
 
-    def values(self, y: Array, s: Array, qid: Any, name: str) -> tuple[Array, Any]:
-        """Return the value of each query that counts."""
-        return _of_counting(self.per_query(y, check_vector(s, len(y), name), qid)), None
+    def values(self, y: Array, s: Array, qid: Any, name: str) -> tuple[int, Any, Callable[[], Array]]:
+        """Return the number of queries that count, and their values."""
+        found = _of_counting(self.per_query(y, check_vector(s, len(y), name), qid))
+        return len(found), None, lambda: found
 
     def shown(self, value: float) -> float:
         """Return the value as it is."""

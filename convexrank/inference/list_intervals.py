@@ -96,8 +96,11 @@ def push_risk_interval(
     with Massart's constant: :math:`\sup_t |\widehat H - H| \le \sqrt{\ln(2/\delta)/(2I)}`, and near 0 and 1 by Clopper
     and Pearson's bounds at the order statistics. Bounds by betting then hold for the means of the p-th powers of these
     ends over the K independent negatives, in whatever order they are given that does not depend on their scores; no
-    union bound over the negatives is needed. ``"asymptotic"``: the delta
-    method for the root, of the variances of both classes.
+    union bound over the negatives is needed. With a whole p and at least 12.5 p³ disjoint tuples of p positives and a
+    negative: :math:`R_p^p` is the probability that all positives of a tuple are at or below its negative, a
+    U-statistic, and the bounds are those of capitals over up to a thousand systems of such tuples, as for differences
+    in `compare`. With p = 1 it is one minus an AUC. ``"asymptotic"``: the delta method for the root, of the variances
+    of both classes.
 
     Parameters
     ----------
@@ -120,7 +123,9 @@ def push_risk_interval(
 
     References
     ----------
-    C. Rudin, The P-Norm Push, JMLR 10 (2009), section 4; P. Massart, Annals of Probability 18 (1990).
+    C. Rudin, The P-Norm Push, JMLR 10 (2009), section 4; P. Massart, Annals of Probability 18 (1990); A. Ramdas and
+    T. Manole, Randomized and exchangeable improvements of Markov's, Chebyshev's and Chernoff's inequalities,
+    arXiv:2304.02611.
 
     Examples
     --------
@@ -148,9 +153,12 @@ def partial_auc_interval(
 
     .. math:: A = \int_0^m \mathrm{TPR}(u)\,du = E\,(m - G(s_+))_+, \qquad G(t) = P(s_- > t)
 
-    The estimate is `convexrank.metrics.partial_auc`. ``"exact"``: the negatives give bounds of G that hold everywhere,
-    as in `push_risk_interval`, and bounds by betting hold for the means over the positives; the interval is wide when m
-    K is small. ``"asymptotic"``: the delta method.
+    The estimate is `convexrank.metrics.partial_auc`. ``"exact"``: the number N of negatives above the population's
+    threshold is binomial with K and m, and given N they are independent: the area over m is the AUC of the positives
+    and the first N negatives. Its bounds from the first n, as in `auc_interval`, have an error ε(n) each with a mean of
+    α/2 over the law of N, and the worst over n counts. With fewer than 10 negatives left of the limit (40 for the upper
+    end), more than 2000, or more than five times as many as positives, bounds of G hold everywhere, as in
+    `push_risk_interval`, and bounds by betting for the means over the positives. ``"asymptotic"``: the delta method.
 
     Parameters
     ----------

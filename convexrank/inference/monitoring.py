@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from convexrank.inference.results import percent
 from convexrank.inference.rows import Ranked
 
 Array = np.ndarray
-# Logarithms by which capitals grow in a period, against lower and upper ends, for each bet and mean; a sum, a count.
-_Period = Callable[[int], tuple[Array, float, int] | None]
+# Logarithms by which capitals grow in a period, for each bet and mean that is not refuted yet, on the side of the lower
+# ends and of the upper ones; a sum, a count.
+_Period = Callable[[int, list[Array]], tuple[list[Array], float, int] | None]
 
 # Measures that are refuted one after the other, and numbers of one period that are bet on one by one.
 _MEANS = np.arange(1, 1001) / 1000
@@ -151,8 +153,9 @@ def monitor(
     capitals, known = np.zeros((2, len(BETS), len(_MEANS))), np.zeros((2, len(_MEANS)), dtype=bool)
     ends, estimate, total, count = np.zeros((2, len(periods))), np.full(len(periods), math.nan), 0.0, 0
     for period in range(len(periods)):
-        if found := parts(period):
-            capitals += found[0]
+        if found := parts(period, [_MEANS[~side] for side in known]):
+            for capital, side, grown in zip(capitals, known, found[0], strict=True):
+                capital[:, ~side] += grown
             known |= mixed(capitals.swapaxes(0, 1)) >= math.log(2.0 / alpha)
             total, count = total + found[1], count + found[2]
         places = [int(np.argmin(np.append(side, False))) for side in known]
@@ -163,26 +166,36 @@ def monitor(
 
 def _by_pairs(ranked: Ranked, of_row: Array) -> _Period:
     """Return for a period the mean over its pairings of what the bets on their pairs yield."""
+    # the distinct scores of each period, highest first, with their rows and positives
+    key = of_row * len(ranked.hits) + ranked.level
+    order = np.argsort(key)
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    totals, hits = np.diff(starts, append=len(key)), np.add.reduceat(ranked.positive[order], starts)
+    ends = np.searchsorted(of_row[order][starts], np.arange(int(of_row.max()) + 2))
+    lists = {
+        period: (hits[start:end], totals[start:end])
+        for period, (start, end) in enumerate(pairwise(ends.tolist()))
+        if 0 < hits[start:end].sum() < totals[start:end].sum()
+    }
+    shares = dict(zip(lists, shares_of_pairings(list(lists.values())), strict=True))
 
-    def grown(period: int) -> tuple[Array, float, int] | None:
-        rows = of_row == period
-        up, level = ranked.positive[rows], np.unique(ranked.level[rows], return_inverse=True)[1]
-        if up.all() or not up.any():
+    def grown(period: int, means: list[Array]) -> tuple[list[Array], float, int] | None:
+        if period not in lists:
             return None
-        hits, totals = np.bincount(level[up], minlength=int(level.max()) + 1), np.bincount(level)
-        shares = shares_of_pairings(hits, totals)
-        pairs, others = shares.shape[1] - 1, totals - hits
-        right = float(others @ (hits.cumsum() - hits / 2)) / float(others.sum() * hits.sum())
-        return np.array([_yields(side) for side in shares]), pairs * right, pairs
+        up, pairs = lists[period][0], shares[period].shape[1] - 1
+        others = lists[period][1] - up
+        right = float(others @ (up.cumsum() - up / 2)) / float(others.sum() * up.sum())
+        yields = [_yields(side, some) for side, some in zip(shares[period], means, strict=True)]
+        return yields, pairs * right, pairs
 
     return grown
 
 
-def _yields(shares: Array) -> Array:
+def _yields(shares: Array, means: Array) -> Array:
     """Return the logarithm of the mean of (1 − u + u / a)^k (1 − u)^(m − k), of which these are the shares of k."""
     chance = -np.diff(np.append(shares, 0.0))
     first, last = np.flatnonzero(chance > 0.0)[[0, -1]]
-    won, lost = np.log1p(BETS[:, None] * (1.0 / _MEANS - 1.0)), np.log1p(-BETS)[:, None]
+    won, lost = np.log1p(BETS[:, None] * (1.0 / means - 1.0)), np.log1p(-BETS)[:, None]
     # a polynomial in what is at most 1, whose value is at least its last coefficient: nothing overflows or vanishes
     less, total = np.exp(lost - won), np.zeros_like(won)
     for one in chance[first : last + 1]:
@@ -202,15 +215,15 @@ def _by_queries(measure: Any, sample: Any, s: Any, of_row: Array) -> _Period:
         )
     values = measure.per_query(sample.y, check_vector(s, len(of_row), "s"), layout)
 
-    def grown(period: int) -> tuple[Array, float, int] | None:
+    def grown(period: int, means: list[Array]) -> tuple[list[Array], float, int] | None:
         own = values[(ends[0] == period) & ~np.isnan(values)]
         if not len(own):
             return None
         parts = blocks(own, _STEPS)
         logarithms = [
-            [np.log1p(bet * (side[:, None] / _MEANS - 1.0)).sum(axis=0) for bet in BETS]
-            for side in (parts, 1.0 - parts)
+            np.array([np.log1p(bet * (side[:, None] / some - 1.0)).sum(axis=0) for bet in BETS])
+            for side, some in zip((parts, 1.0 - parts), means, strict=True)
         ]
-        return np.array(logarithms), float(own.sum()), len(own)
+        return logarithms, float(own.sum()), len(own)
 
     return grown

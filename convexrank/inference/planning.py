@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import bdtrik
 
 from convexrank.data import check_at_least, check_choice, check_positive, check_probability
 from convexrank.inference.arguments import How
-from convexrank.inference.finite_sample.betting import lower_mean, mean_bounds, share_lower, uniform_ends
-from convexrank.inference.finite_sample.disjoint import systems_of
+from convexrank.inference.finite_sample.betting import mean_bounds, share_lower
+from convexrank.inference.finite_sample.disjoint import rare_bounds, systems_of
 from convexrank.inference.finite_sample.pairings import auc_bounds
 from convexrank.inference.methods import method_for, method_named, student_interval
 from convexrank.inference.results import SampleSize
-from convexrank.inference.two_classes import error_split
+from convexrank.inference.two_classes import PushRisk
 from convexrank.metrics.names import parsed
 
 Array = np.ndarray
@@ -24,6 +24,8 @@ Array = np.ndarray
 _MOST = 2**53
 # Most rows of a class for which an exact width of the AUC is computed.
 _LARGEST = 5000
+# Draws of tuples over which the width of a push risk is averaged.
+_DRAWS = 4
 
 
 def _student_width(value: float, variance: float, freedom: float, alpha: float) -> float:
@@ -82,10 +84,20 @@ class _Push:
         n = max(round(n / scale), 1)
         others = math.ceil(self.ratio * n)
         heights = ((np.arange(others) + 0.5) / others) ** (math.expm1(-self.p * math.log(value)) / self.p)
-        band, side = error_split(alpha, n, others)
-        low, high = (end**self.p for end in uniform_ends(np.rint(heights * n), n, band))
-        upper = (1.0 - lower_mean(1.0 - high, side)) ** (1 / self.p)
-        return (upper - lower_mean(low, side) ** (1 / self.p)) / math.sqrt(scale)
+        measure, label = PushRisk(self.p), np.repeat([1, 0], [n, others])
+        scores = np.concatenate([(np.arange(n) + 0.5) / n, heights])
+        ranked = measure.read(label, scores).ranked(scores)
+        tuples = measure.tuples_below(ranked)
+        if tuples is None:
+            ends = [measure.exact(ranked, alpha)]
+        else:  # which are drawn: the mean over some draws, which other numbers for the levels give
+            moved = [
+                replace(tuples, samples=tuple(side + more for side in tuples.samples))
+                for more in range(_DRAWS)
+            ]
+            ends = np.array([rare_bounds(one, alpha) for one in moved]) ** (1.0 / self.p)
+        low, high = np.mean(ends, axis=0)
+        return float(high - low) / math.sqrt(scale)
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         others, (u, heights, weights) = math.ceil(self.ratio * n), self._heights(value)

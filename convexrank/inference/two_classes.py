@@ -12,12 +12,17 @@ from typing import Any
 import numpy as np
 
 from convexrank.inference.finite_sample.betting import lower_mean, uniform_ends
-from convexrank.inference.finite_sample.disjoint import Disjoint
-from convexrank.inference.finite_sample.pairings import auc_bounds
+from convexrank.inference.finite_sample.disjoint import Disjoint, rare_bounds
+from convexrank.inference.finite_sample.pairings import auc_bounds, left_lower
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 
 Array = np.ndarray
 Bounds = tuple[float, float]
+
+# The push risk goes by tuples from so many times p³ on; p is at most so large there.
+_TUPLES, _MOST_BELOW = 12.5, 100
+# Expected numbers of negatives left of the limit: from how many on pairings give each end, and up to how many.
+_LEAST_FIRST, _MOST_FIRST = (10, 40), 2000
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,12 @@ def error_split(alpha: float, uniform: int, mean: int) -> tuple[float, float]:
     return float(band), float(alpha - band) / 2.0
 
 
+def _all_below(rows: list[Array]) -> Array:
+    """Return 1 where all positives of a tuple are at or below its negative, whose level is then not above theirs."""
+    *positives, negative = rows
+    return (np.minimum.reduce(positives) >= negative)[0].astype(np.float64)
+
+
 def _right(rows: list[Array]) -> Array:
     """Return 1 for each positive above its negative, and 1/2 for a tie."""
     positive, negative = rows[0][0], rows[1][0]
@@ -87,7 +98,7 @@ class AUC(_TwoClasses):
     def tuples(self, ranked: Ranked) -> Disjoint:
         """Return the pairs of a positive and a negative; one has a loss if it is in the right order."""
         sides = tuple(ranked.level[side][None] for side in (ranked.positive, ~ranked.positive))
-        return Disjoint(sides, 1, _right)
+        return Disjoint(sides, (1, 1), _right)
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
         """Return Clopper and Pearson's bounds over all pairings."""
@@ -135,14 +146,30 @@ class PushRisk(_TwoClasses):
         at_negatives = value / self.p * (heights**self.p / mean - 1.0)
         return ranked.rows.mass * ranked.by_row(at_positives, at_negatives)
 
+    def tuples_below(self, ranked: Ranked) -> Disjoint | None:
+        """Return tuples of p positives and a negative, where p is whole and the rows are many enough.
+
+        The probability that the positives are all at or below the negative is the p-th power of the risk.
+        """
+        p = int(min(self.p, _MOST_BELOW))
+        sides = tuple(ranked.level[side][None] for side in (ranked.positive, ~ranked.positive))
+        found = Disjoint(sides, (p, 1), _all_below)
+        return found if p == self.p and found.size >= _TUPLES * p**3 else None
+
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Uniform band for the heights, then betting for the mean over the negatives; with p = 1 one minus an AUC."""
+        """Return one minus those of an AUC if p is 1, else bounds by tuples of p positives and a negative, or by steps.
+
+        These are a uniform band for the heights, then betting for the mean over the negatives.
+        """
         if self.p == 1.0:  # in which a tied positive is below
             hits, others = np.zeros((2, 2 * len(ranked.hits)), dtype=np.int64)
             hits[1::2], others[::2] = ranked.hits, ranked.totals - ranked.hits
             held = hits + others > 0
             low, high = auc_bounds(hits[held], (hits + others)[held], alpha)
             return 1.0 - high, 1.0 - low
+        if (tuples := self.tuples_below(ranked)) is not None:
+            low, high = rare_bounds(tuples, alpha)
+            return low ** (1.0 / self.p), high ** (1.0 / self.p)
         band, side = error_split(alpha, ranked.number_positive, ranked.number_negative)
         below = ranked.hits[::-1].cumsum()[::-1]
         lows, highs = uniform_ends(below, ranked.number_positive, band)
@@ -204,11 +231,23 @@ class PartialAUC(_TwoClasses):
         return ranked.rows.mass * ranked.by_row(self._gain(left, right) - value, at_negatives)
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Uniform band for the false positive rates, then Chernoff's bound for the mean over the positives."""
+        """Return bounds by pairings of positives with the first negatives, or by two steps where these are sharper.
+
+        That is where few negatives are left of the limit, or many more than there are positives.
+        """
+        first, most = ranked.number_negative * self.max_fpr, min(_MOST_FIRST, 5 * ranked.number_positive)
+        paired = [least <= first <= most for least in _LEAST_FIRST]
+        ends = [0.0, 0.0] if all(paired) else self._two_steps(ranked, alpha)
+        for upper in np.flatnonzero(paired).tolist():
+            ends[upper] = left_lower(ranked.hits, ranked.totals, self.max_fpr, alpha / 2, upper == 1)
+        return ends[0], 1.0 - ends[1]
+
+    def _two_steps(self, ranked: Ranked, alpha: float) -> list[float]:
+        """Return lower bounds of the area and of the rest: a band for the rates, then betting over the positives."""
         band, side = error_split(alpha, ranked.number_negative, ranked.number_positive)
         above = np.concatenate([[0], (ranked.totals - ranked.hits).cumsum()])
         low, high = (
             self._gain(rates[:-1], rates[1:])[ranked.level[ranked.positive]]
             for rates in reversed(uniform_ends(above, ranked.number_negative, band))
         )
-        return lower_mean(low, side), 1.0 - lower_mean(1.0 - high, side)
+        return [lower_mean(low, side), lower_mean(1.0 - high, side)]

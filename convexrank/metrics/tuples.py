@@ -23,6 +23,9 @@ Array = np.ndarray
 # several are taken at once.
 _MOST, _AT_ONCE, _OF_SYSTEMS = 2_000_000, 50_000, 20_000
 
+# Tuples whose losses are computed at once.
+_IN_CACHE = 8192
+
 
 def m_ary_risk(
     y: Any,
@@ -108,30 +111,49 @@ class Tuples:
         if not callable(self.loss):
             check_choice(self.loss, _LOSSES, "loss")
 
+    def read_scores(self, y: Array, s: Any, name: str = "s") -> Any:
+        """Return scores, or the rule, as they are used."""
+        if len(y) < self.m:
+            raise ValueError(f"y has {len(y)} rows, expected at least m = {self.m}; lower m.")
+        return s if callable(s) else check_vector(s, len(y), name)
+
     def row_losses(self, y: Array, s: Any, name: str = "s") -> Array:
         """Return for each row the mean loss of the tuples with it, in a unit in which their mean is the risk."""
-        n = len(y)
-        if n < self.m:
-            raise ValueError(f"y has {n} rows, expected at least m = {self.m}; lower m.")
-        s = s if callable(s) else check_vector(s, n, name)
-        sums, visited = np.zeros(n), 0
-        for rows in self._visited(n, ordered=callable(s)):
-            cost = self.losses(y[rows], s, rows, name)
-            for place in rows:
-                sums += np.bincount(place, cost, n)
-            visited += rows.shape[1]
+        n, sums, visited = len(y), np.zeros(len(y)), 0
+        for rows, cost in self._visited(y, self.read_scores(y, s, name), name, numbered=True):
+            sums += np.bincount(rows.ravel(), np.tile(cost, self.m), n)
+            visited += len(cost)
         return sums * (n / (self.m * visited))
 
-    def losses(self, labels: Array, s: Any, rows: Array, name: str = "s") -> Array:
-        """Return the losses of t tuples, from their labels and the numbers of their rows, both of shape (m, t)."""
-        return self._cost(labels, self._scored(s, rows, name) if callable(s) else np.asarray(s)[rows])
+    def mean_loss(self, y: Array, s: Any, name: str = "s") -> float:
+        """Return the risk alone."""
+        parts = [(cost.sum(), len(cost)) for _, cost in self._visited(y, s, name, numbered=False)]
+        total, visited = np.sum(parts, axis=0)
+        return float(total / visited)
 
-    def _visited(self, n: int, ordered: bool) -> Iterator[Array]:
-        """The numbers of the rows of tuples, shape (m, t)."""
+    def losses_of_rule(self, labels: Array, rule: Any, rows: Array, name: str = "s") -> Array:
+        """Return the losses of t tuples, from their labels and the numbers of their rows, both of shape (m, t)."""
+        return self.losses(labels, self._scored(rule, rows, name))
+
+    def _visited(self, y: Array, s: Any, name: str, *, numbered: bool) -> Iterator[tuple[Array, Array]]:
+        """Return the numbers of the rows of tuples, shape (m, t), if they are wanted, and their losses."""
+        if callable(s):
+            for numbers, labels in self._known_rows([np.arange(len(y)), y], ordered=True):
+                rows = numbers.astype(np.intp)
+                yield rows, self.losses_of_rule(labels, s, rows, name)
+            return
+        known = [np.arange(len(y)), y, s] if numbered else [y, s]
+        for *numbers, labels, scores in self._known_rows(known, ordered=False):
+            rows = numbers[0].astype(np.intp) if numbered else np.empty((self.m, 0), dtype=np.intp)
+            yield rows, self.losses(labels, scores)
+
+    def _known_rows(self, known: list[Array], *, ordered: bool) -> Iterator[Array]:
+        """Return what is known of the rows of tuples, shape (q, m, t)."""
+        sample, n = np.array(known, dtype=np.float64), len(known[0])
         if self.rounds is not None:
             rng = np.random.default_rng(self.seed)
-            for places in systems([np.arange(n)[None]], self.m, self.rounds, rng):
-                yield np.concatenate(places)
+            for places in systems([sample], (self.m,), self.rounds, rng):
+                yield np.stack(places, axis=1)
             return
         count = math.perm(n, self.m) if ordered else math.comb(n, self.m)
         if count > _MOST:
@@ -141,7 +163,7 @@ class Tuples:
             )
         every = (permutations if ordered else combinations)(range(n), self.m)
         while some := list(islice(every, _AT_ONCE)):
-            yield np.array(some).T
+            yield sample[:, np.array(some).T]
 
     def _scored(self, s: Any, rows: Array, name: str) -> Array:
         asked = np.array(rows.T, order="C")
@@ -153,9 +175,12 @@ class Tuples:
             )
         return found.T.astype(np.float64)
 
-    def _cost(self, labels: Array, scores: Array) -> Array:
-        if not callable(self.loss):
-            return _LOSSES[self.loss](labels, scores, self.ties)
+    def losses(self, labels: Array, scores: Array) -> Array:
+        """Return the losses of t tuples, from their labels and scores, both of shape (m, t)."""
+        if not callable(self.loss):  # in pieces that stay in the processor's memory
+            pieces = [slice(start, start + _IN_CACHE) for start in range(0, labels.shape[1], _IN_CACHE)]
+            cost = _LOSSES[self.loss]
+            return np.concatenate([cost(labels[:, one], scores[:, one], self.ties) for one in pieces])
         found = read_array(self.loss(*(np.array(given.T, order="C") for given in (labels, scores))), "loss")
         if (
             found.shape != labels.shape[1:]
@@ -168,14 +193,19 @@ class Tuples:
         return found.astype(np.float64)
 
 
+def disjoint_tuples(samples: Sequence[Array], taken: Sequence[int]) -> int:
+    """Return how many disjoint tuples there are that have so many rows of each sample."""
+    return min(sample.shape[1] // rows for sample, rows in zip(samples, taken, strict=True))
+
+
 def systems(
-    samples: Sequence[Array], taken: int, wanted: int, rng: np.random.Generator
+    samples: Sequence[Array], taken: Sequence[int], wanted: int, rng: np.random.Generator
 ) -> Iterator[list[Array]]:
     """Put the rows of samples of shape (q, n) into disjoint tuples, which have so many rows of each, in many ways.
 
-    A system is ⌊n/taken⌋ disjoint tuples. Random orders are drawn; then the places of a tuple are turned against one
-    another by one row after the other. Returns one array of shape (q, t) for each row of a tuple; the tuples of several
-    systems at once, one system after the other.
+    A system is as many disjoint tuples as there are. Random orders are drawn; then the places of a tuple are turned
+    against one another by one row after the other. Returns one array of shape (q, t) for each row of a tuple; the
+    tuples of several systems at once, one system after the other.
     """
     some: list[list[Array]] = []
     for block in _blocks_of_systems(samples, taken, wanted, rng):
@@ -196,15 +226,15 @@ def _joined(blocks: list[list[Array]]) -> list[Array]:
 
 
 def _blocks_of_systems(
-    samples: Sequence[Array], taken: int, wanted: int, rng: np.random.Generator
+    samples: Sequence[Array], taken: Sequence[int], wanted: int, rng: np.random.Generator
 ) -> Iterator[list[Array]]:
     """The systems of one draw after the other, in blocks; of large tuples a draw has few."""
-    size, seen = min(sample.shape[1] for sample in samples) // taken, 0
+    size, seen = disjoint_tuples(samples, taken), 0
     while seen < wanted:
         places = [
             sample.take(order, axis=1)
-            for sample in samples
-            for order in np.array_split(rng.permutation(sample.shape[1]), taken)
+            for sample, rows in zip(samples, taken, strict=True)
+            for order in np.array_split(rng.permutation(sample.shape[1]), rows)
         ]
         windows = [
             sliding_window_view(np.concatenate([place, place[:, : size - 1]], axis=1), size, axis=1)

@@ -30,6 +30,7 @@ from convexrank.modelling.latex import latex
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
+from convexrank.modelling.narrowing import narrowed
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.kinks import shared_at_zero
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth, is_cheap
@@ -157,7 +158,8 @@ class Declared(LinearScores):
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient (a subgradient) in the scores, in numpy."""
-        return (self._log_sum_exps or self.program).value_and_gradient(np.asarray(scores, dtype=np.float64))
+        scores = np.asarray(scores, dtype=np.float64)
+        return (self._log_sum_exps or narrowed(self.program, scores)).value_and_gradient(scores)
 
     def _score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores, where that is a diagonal and a few columns."""
@@ -348,7 +350,11 @@ class Declared(LinearScores):
         return SmoothedRisks(self.X, Smoothing(self.program))
 
     def _smoothable(self) -> Smoothable:
-        return Smoothable(self._first_width, self._smoothed)
+        return Smoothable(self._first_width, self._smoothed, self._beside_zero)
+
+    def _beside_zero(self, seen: tuple[Array, ...]) -> Any:
+        """Return a problem that tells whether w = 0 is the minimum; by default none is known."""
+        return None
 
     def _first_width(self) -> float:
         """A width from which on the smooth function changes slowly: by the entries of a maximum, or the margin."""
@@ -373,7 +379,8 @@ class Declared(LinearScores):
         from convexrank.modelling.smoothing.below import below
 
         with np.errstate(over="ignore", invalid="ignore"):  # quotients by a width of almost 0
-            offset, slopes = below(self.program, self._smoothed_risks.smoothing.at(width), scores)
+            near = self._smoothed_risks.smoothing.near(scores, width)
+            offset, slopes = below(near.program, near.at(width), scores)
         return offset + float(slopes @ scores), slopes
 
     def _ball_below(self, scores: Any, width: float) -> Any:
@@ -448,27 +455,34 @@ class Declared(LinearScores):
         logs = self._log_sum_exps
         return logs if logs is not None and logs.is_moderate else Reference(self.program)
 
+    def _reference_near(self, scores: Array) -> Reference | LogSumExps:
+        """The same at some scores: without sums over pairs that do not count there."""
+        reference = self._reference
+        return reference if isinstance(reference, LogSumExps) else reference.near(scores)
+
     def _reference_value(self, scores: Array) -> float:
         """Return the risk by plain numpy, which shares no code with the steps that solvers run."""
-        return self._reference.value(scores)
+        return self._reference_near(scores).value(scores)
 
     def reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk by plain numpy, and the slopes of its conjugate at the best multipliers."""
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
-            return self._reference.below(np.asarray(scores, dtype=np.float64))[:2]
+            scores = np.asarray(scores, dtype=np.float64)
+            return self._reference_near(scores).below(scores)[:2]
 
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
         scores = np.asarray(times(self.X, w), dtype=np.float64)
+        reference = self._reference_near(scores)
         if width > 0.0 and self._has_smoothing:
             found = super()._minorant_of(w, width, lengths)
-            proved = self._reference.below(scores) if found.usable else None
+            proved = reference.below(scores) if found.usable else None
         else:
-            found, proved = lowered_tangent(self.X, scores, lengths, self._reference.below, w)
+            found, proved = lowered_tangent(self.X, scores, lengths, reference.below, w)
         # of log-sum-exps the sizes of scores and logarithms of weights are in the bounds already
-        if proved is None or isinstance(self._reference, LogSumExps):
+        if proved is None or isinstance(reference, LogSumExps):
             return found
-        return rounded(found, self._reference, scores, lengths, proved)
+        return rounded(found, reference, scores, lengths, proved)
 
     def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, for proofs; shape (n,) in and out."""

@@ -18,10 +18,12 @@ from convexrank.data import (
     keep,
     read_array,
 )
-from convexrank.modelling.expressions import Elementwise
+from convexrank.modelling.expressions import Elementwise, Highest
 from convexrank.modelling.groups import Groups
+from convexrank.modelling.kernels.highest import highest_at
+from convexrank.modelling.narrowing import highest_sums
 from convexrank.modelling.program import Program
-from convexrank.modelling.smoothing.merging import ALONE, groups_of_rows, may_merge
+from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, may_merge
 from convexrank.problems._declared import Declared
 from convexrank.problems._samples import drawn_rows, merged_rows, rows_of_sample
 from convexrank.problems.out_of_memory._log_sum_exps import LogStream
@@ -35,9 +37,9 @@ Array = np.ndarray
 _START_ROWS = 60
 # From so many rows on, and so many per column, those of a risk with kinks are merged, where at most this share of them
 # stands alone; the first ones are one out of so many, and no fewer than this.
-_MANY, _MANY_PER_COLUMN, _MOST_ALONE, _ONE_OUT_OF, _FIRST = 50_000, 50, 0.5, 60, 4_000
+_MANY, _MANY_PER_COLUMN, _MOST_ALONE, _ONE_OUT_OF, _FIRST = 50_000, 50, 0.5, 8, 4_000
 # The share that stands alone at first, times the root of the number of rows.
-_TOLD = 80.0
+_TOLD = 42.0
 
 
 class Formulation(Declared):
@@ -209,9 +211,10 @@ class Formulation(Declared):
         counted = True if self.sample_weight is None else self.sample_weight > 0
         return [np.flatnonzero(self._positives & counted), np.flatnonzero(~self._positives & counted)]
 
-    def _drawn(self, wanted: int) -> Self:
+    def _drawn(self, wanted: int, alike: bool = False) -> Self:
+        """Return the problem of so many rows, at most half of either class, or of the same share of both."""
         classes = self._classes
-        parts = drawn_rows(classes, wanted)
+        parts = drawn_rows(classes, wanted, alike)
         some = np.concatenate([rows for rows, _ in parts])
         counts = np.concatenate([np.full(len(rows), each) for rows, each in parts])
         weights = counts if self.sample_weight is None else counts * self.sample_weight[some]
@@ -227,11 +230,55 @@ class Formulation(Declared):
         return many and self._queries is None and may_merge(self._form)
 
     def _mergeable(self) -> Mergeable:
-        return Mergeable(self._first_rows, self._first_share, self._merged)
+        # where most of the rows have no share at all in a step, one with all of them takes no longer
+        pays = highest_sums(self.program) is None
+        return Mergeable(
+            self.rows, self._first_rows, self._first_share, self._merged if pays else _not_merged
+        )
 
-    def _first_rows(self) -> Self:
-        """Return the problem of some rows, which tells about where the minimiser is."""
-        return self._drawn(max(self.rows // _ONE_OUT_OF, _FIRST))
+    def _first_rows(self) -> list[Self]:
+        """Return the problems of some rows, of few first, which tell about where the minimiser is."""
+        return [
+            self._drawn(size, alike=highest_sums(self.program) is not None) for size in self._sizes_of_first
+        ]
+
+    @property
+    def _sizes_of_first(self) -> list[int]:
+        sizes = [max(self.rows // _ONE_OUT_OF, _FIRST)]
+        while sizes[0] > _ONE_OUT_OF * _FIRST:
+            sizes.insert(0, sizes[0] // _ONE_OUT_OF)
+        return sizes
+
+    def _beside_zero(self, seen: tuple[Array, ...]) -> Self | None:
+        """Return the problem that tells whether w = 0 is the minimum: of some rows first, or those highest at points.
+
+        At scores of 0 all rows are alike. Beside those that may be the highest, the others are merged.
+        """
+        tops = any(isinstance(node, Highest) for node in self._form.nodes)
+        if not tops or self._queries is not None or not may_merge(self._form):
+            return None
+        if not self._merges_rows:
+            return None if seen else self._merged_at_zero([])
+        if not seen:
+            return self._drawn(self._sizes_of_first[0])._merged_at_zero([])
+        return self._merged_at_zero([self._float_scores(w) for w in seen])
+
+    def _merged_at_zero(self, scores: list[Array]) -> Self:
+        program, groups = self.program, np.full(self.rows, LEFT_OUT)
+        for number, (_, leaf) in enumerate(program.leaves):
+            groups[leaf.axis.places] = number
+        for node, args in zip(program.nodes, program.args, strict=True):
+            if isinstance(node, Highest):
+                rows, own = node.over.rows, program.own_factors.get(args[0], 1.0)
+                alone = min(max(len(rows) // _ONE_OUT_OF, _FIRST), len(rows))
+                for x in [own * one[rows] for one in scores]:
+                    groups[rows[x >= highest_at(x, alone)]] = ALONE
+                if not scores:
+                    groups[rows] = ALONE
+        if not (groups >= 0).any():
+            return self
+        X, first, weights = merged_rows(self.X, groups, self._row_counts)
+        return self.changed(X=X, y=self.y[first], sample_weight=weights)
 
     @property
     def _first_share(self) -> float:
@@ -249,3 +296,7 @@ class Formulation(Declared):
             return None
         X, first, weights = merged_rows(self.X, found[0], self._row_counts)
         return self.changed(X=X, y=self.y[first], sample_weight=weights), found[1]
+
+
+def _not_merged(w: Array, share: float, before: Array | None) -> None:
+    """Return None: no rows are merged."""

@@ -38,11 +38,15 @@ def rows_of_sample(X: Any) -> int:
     return max(min(per_column * columns, rows // 4), share) if tall else 0
 
 
-def drawn_rows(classes: list[Array], wanted: int) -> list[tuple[Array, float]]:
-    """Draw from each class of rows at most its part of those that are wanted, and say how many each row stands for."""
-    rng, found = np.random.default_rng(0), []
+def drawn_rows(classes: list[Array], wanted: int, alike: bool = False) -> list[tuple[Array, float]]:
+    """Draw from each class of rows at most its part of those that are wanted, and say how many each row stands for.
+
+    The parts are equal, or shares of the classes that are alike.
+    """
+    rng, found, rows = np.random.default_rng(0), [], sum(map(len, classes))
     for part in classes:
-        count = min(wanted // len(classes), len(part))
+        most = -(-wanted * len(part) // rows) if alike else wanted // len(classes)
+        count = min(most, len(part))
         # one row from each of ``count`` stretches
         places = ((np.arange(count) + rng.random(count)) * (len(part) / count)).astype(np.intp)
         places = np.minimum(places, len(part) - 1)

@@ -26,7 +26,7 @@ from convexrank.modelling.conjugate import is_curved
 from convexrank.modelling.curvature.columns import Columns
 from convexrank.modelling.curvature.diagonal import columns_of
 from convexrank.modelling.curvature.products import gradient_moved
-from convexrank.modelling.expressions import Affine, Highest, PairSums
+from convexrank.modelling.expressions import Affine, Elementwise, Highest, PairSums
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.kernels.interpolated import InterpolatedPairs
 from convexrank.modelling.kernels.pairs import SortedPairs, WindowedPairs, some_pairs
@@ -40,10 +40,13 @@ Array = np.ndarray
 # for the others: a direction may be rough, where it ends is decided by the gradient.
 _PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN = 10, 200
 # Where a mean of the highest is one of sums over at least so many pairs, its Hessian is about that of some rows and
-# pairs: of so many pairs of rows whose shares move with all upper ones.
-_VERY_MANY, _ENTRIES = 200_000, 2_000_000
-# The most entries of columns of which there are running sums.
-_SUMS = 20_000_000
+# pairs: of so many pairs of rows whose shares move with all upper ones. Columns take less time from fewer pairs on.
+_VERY_MANY, _ENTRIES, _MANY = 200_000, 2_000_000, 5_000
+# So many rows tell the Hessian of smooth functions of single rows, beside rows of so many times the mean curvature.
+_TOLD, _HEAVY = 8_192, 16.0
+# So many rows of either side tell the Hessian of sums over all of their pairs, and so many of those whose shares move;
+# no more pairs than so many are listed.
+_SOME, _MOVING, _FEW = 4_096, 8_192, 30_000
 #: Scores from this size on, beside which a log-sum-exp has kinks.
 FAR = 1e6
 
@@ -92,7 +95,7 @@ class SmoothedRisks:
                 return None
         # a mean of all of them is none of the highest
         apart = program.count == 1 and sums.keys().isdisjoint(program.constant_adjoints)
-        apart = apart and program.pair_count >= _VERY_MANY
+        apart = apart and program.pair_count >= _MANY
         return found if apart and not program.differences else None
 
     @cached_property
@@ -150,13 +153,11 @@ class _Whole:
 
     def matrix(self) -> Array:
         """Return the Hessian; about, by some of very many pairs, where these are of the highest and not added up."""
-        if (tops := self.risks.tops) is not None:
-            if all(self._has_columns(pairs) for pairs, *_ in tops):
-                return sum(
-                    (self._of_columns(*places) for places in tops), np.zeros(2 * self.risks.X.shape[1:])
-                )
+        if (tops := self.risks.tops) is not None and all(self._has_columns(pairs) for pairs, *_ in tops):
+            return sum((self._of_columns(*places) for places in tops), np.zeros(2 * self.risks.X.shape[1:]))
+        if tops is not None and self.risks.smoothing.program.pair_count >= _VERY_MANY:
             found = _Listed(self.risks, self.here).of_pairs()
-            for places in self.risks.tops:
+            for places in tops:
                 found += self._of_top(*places)
             return found
         X = dense(self.risks.X)
@@ -167,31 +168,41 @@ class _Whole:
         """Whether columns are added up over the partners of a row without work for each pair."""
         node: Any = self.here.program.nodes[pairs]
         added = isinstance(self.here.state[1][pairs][0], SortedPairs | InterpolatedPairs)
-        return added and node.grades is None and len(node.upper_axis.rows) * self.risks.X.shape[1] <= _SUMS
+        return added and node.grades is None
 
     def _of_columns(self, pairs: int, factor: float, top: int) -> Array:
-        """The Hessian of a mean of the highest sums, times a factor, of the rows that have a share."""
+        """The Hessian of a mean of the highest sums, times a factor; of many rows some stand for all."""
         program, (_, memories, adjoints) = self.here.program, self.here.state
-        node, kernel, highest = program.nodes[pairs], memories[pairs][0], program.nodes[top]
+        node: Any = program.nodes[pairs]
+        highest: Any = program.nodes[top]
+        u = adjoints[pairs]
         a, b = (program.own_factors[place] for place in reversed(program.args[pairs]))
-        weights, u, X = node.weights, adjoints[pairs], entries(self.risks.X)  # type: ignore[attr-defined]
-        upper = dense(X[node.upper_axis.rows])  # type: ignore[attr-defined]
-        centre = upper.mean(axis=0) if a == b else 0.0  # an offset of the features cancels
-        upper = upper - centre
-        rows = np.flatnonzero(u)
-        lower, u, shares = (
-            dense(X[node.axis.rows[rows]]) - centre,  # type: ignore[attr-defined]
-            u[rows],
-            partial_shares(highest, memories[top])[rows],  # type: ignore[arg-type]  # the mean of the highest
+        shares, X = partial_shares(highest, memories[top]), entries(self.risks.X)
+        (up, weights), (moving, shares) = _some(node.weights, _SOME), _some(shares, _MOVING)
+        few = memories[pairs][0].bent(_FEW)
+        low, of_low = (moving[:0], u[:0]) if few is not None else _some(u, _SOME)
+        both, count = np.append(low, moving), len(low)
+        kernel = memories[pairs][0].among(up, both)
+        upper, rows = (
+            dense(X[axis.rows[places]]) for axis, places in ((node.upper_axis, up), (node.axis, both))
         )
-        slopes, bends = kernel.of_columns(weights[:, None] * np.insert(upper, 0, 1.0, axis=1), rows)
-        back = weights * kernel.sums(adjoints[pairs], (2,), to_lower=False)[0]
-        across = a * b * lower.T @ (u[:, None] * bends[:, 1:])
-        found = weighted_gram(a * lower, u * bends[:, 0]) + weighted_gram(b * upper, back) - across - across.T
-        if not shares.any():
+        centre = upper.mean(axis=0) if a == b else 0.0  # an offset of the features cancels
+        upper, rows = upper - centre, rows - centre
+        slopes, bends = kernel.of_columns(weights[:, None] * np.insert(upper, 0, 1.0, axis=1))
+        if few is not None:
+            high, other, bent = few
+            apart = a * X[node.axis.rows[other]] - b * X[node.upper_axis.rows[high]]
+            found = dense(weighted_gram(apart, u[other] * node.weights[high] * bent))
+        else:
+            lower, bends = rows[:count], bends[:count]
+            back = weights * kernel.sums(np.append(of_low, np.zeros(len(moving))), (2,), to_lower=False)[0]
+            across = a * b * lower.T @ (of_low[:, None] * bends[:, 1:])
+            found = weighted_gram(a * lower, of_low * bends[:, 0]) + weighted_gram(b * upper, back)
+            found -= across + across.T
+        if not len(moving):
             return found
-        moved = factor * (a * slopes[:, :1] * lower - b * slopes[:, 1:])
-        rate = float(adjoints[top][0]) / highest.width  # type: ignore[attr-defined]
+        moved = factor * (a * slopes[count:, :1] * rows[count:] - b * slopes[count:, 1:])
+        rate = float(adjoints[top][0]) / highest.width
         return found + rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
 
     def _of_top(self, pairs: int, factor: float, top: int) -> Array:
@@ -233,14 +244,32 @@ class _Listed:
             seen = found.diagonal != 0.0
             for column in listed:
                 seen |= column != 0.0
-            rows = np.flatnonzero(seen)
-            columns = np.array([column[rows] for column in listed]).reshape(len(listed), len(rows)).T
-            return rows, found.diagonal[rows], columns, np.concatenate([np.zeros(0), *parts])
+            rows, counts = self._told(np.flatnonzero(seen))
+            columns = np.array([counts * column[rows] for column in listed]).reshape(len(listed), len(rows)).T
+            return rows, counts * found.diagonal[rows], columns, np.concatenate([np.zeros(0), *parts])
         columns, rates = found.collected()
         seen = found.diagonal != 0.0
         seen[columns.indices[columns.data != 0.0]] = True
         rows = np.flatnonzero(seen)
         return rows, found.diagonal[rows], columns.T.tocsr()[rows], rates
+
+    def _told(self, rows: Array) -> tuple[Array, Array]:
+        """Return some of very many rows, heavy ones among them, that tell the Hessian, and for how many each stands.
+
+        Of smooth functions some rows tell it: their curvature adds up to that of all. Rows near kinks tell of none.
+        """
+        d, counts = self._columns.diagonal, np.ones(len(self._columns.diagonal))
+        for node in self.risks.smoothing.program.nodes:
+            if isinstance(node, Elementwise) and node.function.smooth and node.axis is not None:
+                weights = d[node.axis.places]
+                light = np.flatnonzero((weights > 0.0) & (weights <= _HEAVY * weights.mean()))
+                if len(light) > 2 * _TOLD:
+                    some = light[:: len(light) // _TOLD]
+                    factor = weights[light].sum() / weights[some].sum()
+                    counts[node.axis.rows[light]] = 0.0
+                    counts[node.axis.rows[some]] = factor
+        rows = rows[counts[rows] > 0.0]
+        return rows, counts[rows]
 
     @cached_property
     def _bent(self) -> Any:
@@ -351,6 +380,14 @@ class _Listed:
         if not len(weights):
             return np.zeros((X.shape[1], X.shape[1]))
         return dense(weighted_gram(_scaled(of_lower, X[lower]) - _scaled(of_upper, X[upper]), weights))
+
+
+def _some(weights: Array, most: int) -> tuple[Array, Array]:
+    """Return the places of every so many-th of the rows with a weight, and weights of these that add up to the same."""
+    places = np.flatnonzero(weights)
+    places = places[:: -(-len(places) // most) or 1]
+    some = weights[places]
+    return places, some * (np.add.reduce(weights) / np.add.reduce(some)) if len(places) else some
 
 
 def _scaled(factors: Array, rows: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,10 @@ from convexrank.solvers.working_sets._columns import Columns
 Array = np.ndarray
 
 
+def _no_problem(seen: tuple[Array, ...]) -> None:
+    """Return None."""
+
+
 @dataclass(frozen=True)
 class Smoothable(Face):
     """Smooth functions below a convex risk with kinks, with l2 and no other penalty.
@@ -30,10 +34,14 @@ class Smoothable(Face):
         Returns a width from which on the smooth function changes slowly with w.
     at : callable
         Takes a point and a width to the smooth function there; it rises to the risk as the width falls to 0.
+    beside_zero : callable
+        Takes points seen so far, none at first, to a problem of rows that may have a share near w = 0, others merged:
+        with the same objective at 0. None where 0 is no kink, or no more is told.
     """
 
     first_width: Callable[[], float]
     at: Callable[[Array, float], Smoothed]
+    beside_zero: Callable[[tuple[Array, ...]], Convex | None] = _no_problem
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,10 @@ class Mergeable(Face):
 
     Parameters
     ----------
+    rows : int
+        Number of rows.
     first : callable
-        Returns the problem of some rows, which tells about where the minimiser is.
+        Returns problems of some rows, of few first, which tell about where the minimiser is.
     first_share : float
         The share of rows near kinks that stands alone at first.
     at : callable
@@ -52,7 +62,8 @@ class Mergeable(Face):
         About the share of the rows, those near a kink at the point, stand alone. None where too few are far from all.
     """
 
-    first: Callable[[], Convex]
+    rows: int
+    first: Callable[[], Sequence[Convex]]
     first_share: float
     at: Callable[[Array, float, Array | None], tuple[Convex, Array] | None]
 

@@ -1,33 +1,45 @@
-r"""Newton's method for many weightings of the same rows at once: bootstraps, folds and strengths of l2.
+r"""Many weightings of the same rows at once, by Newton's and secant steps: bootstraps, folds and strengths of l2.
 
 For a sum of log-sum-exps of groups G_m, weights c of problem b and scores θ, the shares are
 :math:`s_{br} = c_{br} e^{t\theta_r} / \sum_{r'} c_{br'} e^{t\theta_{r'}}`. Gradient and Hessian in w are means and
-covariances of the rows under these shares. So the Hessians of a block of problems are one product of the shares, shape
-(B, g), with the products of all pairs of columns, shape (g, d(d + 1)/2), which are formed once. From one point for all
-problems the exponentials are those of one point, too. Products are in single precision as far as that tells gradients
-of the length that the tolerance asks for.
+covariances of the rows under these shares: for a block of problems they are products of the shares, shape (B, g), with
+the rows, and with the products of all pairs of columns, shape (g, d(d + 1)/2). Such a Hessian costs several gradients.
+So problems begin with the Hessian of the mean of their shares, have one of their own where steps are slow, and correct
+inverses by what each step changes the gradient by (BFGS). Where weights differ by chance, rows with large shares make
+Hessians differ: the others enter by their mean. Problems that this does not solve take Newton's steps with all rows.
+Products are in single precision as far as that tells gradients of the length that the tolerance asks for.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
-from convexrank.backend.threads import in_threads
-from convexrank.modelling.log_sum_exps.weighted_rows import WeightedRows, WeightedTerm
+from convexrank.backend.threads import in_threads, threads_available
+from convexrank.modelling.log_sum_exps.weighted_rows import WeightedRows
+from convexrank.solvers._weighted_blocks import Block, Group, times
 
 Array = np.ndarray
 
-# Numbers of a block of problems, one for each row: they stay in the cache.
-_BLOCK = 1 << 17
+# Numbers of a block of problems, one for each row, at most, and of one that is not worth several threads.
+_BLOCK, _FEW = 1 << 20, 1 << 16
 # Numbers that the products of pairs of columns may take.
 _MOST = 1 << 26
 # Steps, and how far below the tolerance the estimate of the gap has to be: the certificate adds rounding.
-_STEPS, _BELOW = 8, 0.5
+_STEPS, _BELOW = 12, 0.5
 # Gradients this short, as a share of the longest possible one, are not told by single precision.
 _SINGLE = 5e-7
+# Steps are slow where half of the gaps keep more than this share.
+_SLOW = 0.03
+# A step is cut where the standard deviation of its changes of exponents is larger: risks are no quadratic there.
+_REACH = 2.0
+# Secant steps are taken without a look at their end where the success of the last one would leave this share of what is
+# allowed; errors of Newton's are squared.
+_SURE = 0.1
+# How far an inverse times its matrix may be from the identity, which costs digits of a step and not of the answer.
+_INEXACT = 0.5
+# Rows that have this share of the squares of all rows' weights in Hessians enter these by their mean: it is their share
+# of the variance where weights of rows differ by chance.
+_LIGHT = 0.003
 
 
 def points_by_grams(problems: WeightedRows, first: Array, tol: float) -> Array:
@@ -47,121 +59,107 @@ def points_by_grams(problems: WeightedRows, first: Array, tol: float) -> Array:
     ndarray, shape (B, d)
         The points, NaN for problems that more steps would be needed for, or more memory.
     """
-    columns, count = first.shape[-1], len(problems.l2)
-    above, below = np.triu_indices(columns)
-    if sum([len(term.rows) for term in problems.terms]) * len(above) > _MOST:
-        return np.full((count, columns), np.nan)
-    longest = sum([abs(term.power * term.factor) * float(term.lengths.max()) for term in problems.terms])
+    found = np.full((len(problems), first.shape[-1]), np.nan)
+    # that few rows make Hessians differ is so where weights differ by chance
+    for each in (False, True) if problems.weights is not None else (True,):
+        open_ = np.any(np.isnan(found), axis=1)
+        if open_.any():
+            start = first if first.ndim == 1 else first[open_]
+            found[open_] = _points(problems if open_.all() else problems.part(open_), start, tol, each)
+    return found
+
+
+def _points(problems: WeightedRows, first: Array, tol: float, each: bool) -> Array:
+    """Solve problems together, with Hessians of their own for each step and of all rows, or as few as will do."""
+    d, count = first.shape[-1], len(problems)
+    heavy = _heavy(problems, first if first.ndim == 1 else first.mean(axis=0), 0.0 if each else _LIGHT)
+    if sum([len(rows) for rows, _ in heavy]) * d * (d + 1) // 2 > _MOST:
+        return np.full((count, d), np.nan)
+    longest = sum([abs(term.rate) * float(term.lengths.max()) for term in problems.terms])
     single = float(np.sqrt(2.0 * problems.l2.min() * _BELOW * tol)) >= _SINGLE * longest
     kind = np.float32 if single else np.float64
-    groups = [_Group.of(term, kind, (above, below)) for term in problems.terms]
-    size = max(1, _BLOCK // max(len(group.rows) for group in groups))
+    groups = [Group.of(term, kind, *rows) for term, rows in zip(problems.terms, heavy, strict=True)]
+    numbers, threads = count * sum([len(term.rows) for term in problems.terms]), threads_available()
+    size = count if numbers < _FEW else -(-count // (threads * -(-numbers // (threads * _BLOCK))))
     blocks = [slice(start, start + size) for start in range(0, count, size)]
 
     def solved(block: slice) -> Array:
-        return _Block(groups, problems, block).solved(first if first.ndim == 1 else first[block], tol)
+        start = first[None] if first.ndim == 1 else first[block]
+        with np.errstate(all="ignore"):  # problems whose numbers overflow stay open
+            return _solved(Block.of(groups, problems, block), start, tol, each)
 
     return np.concatenate(list(in_threads(solved, blocks)))
 
 
-@dataclass(frozen=True)
-class _Group:
-    """A log-sum-exp: its rows about their mean, their products by pairs of columns, and its numbers."""
+def _solved(block: Block, w: Array, tol: float, each: bool) -> Array:
+    """Take steps from one point or one for each; points of problems that stay open are NaN."""
+    places, last, own = np.arange(len(block.l2)), None, False
+    found, inverse = np.full((len(places), w.shape[1]), np.nan), np.zeros(0)
+    taken = np.array([group.largest(w) for group in block.groups])
+    least = min(group.factor for group in block.groups)
+    for _ in range(_STEPS):
+        here = block.at(w, taken)
+        enough = _BELOW * tol * np.maximum(1.0, np.abs(here.value))
+        done, sure = here.gap <= enough, np.zeros(len(places), dtype=bool)
+        if last is None:
+            inverse = block.first_inverses(here)
+        elif not each:
+            inverse = _corrected(inverse, here.w - last.w, here.gradient - last.gradient)
+            if np.mean(here.gap <= _SLOW * last.gap) < 0.5:
+                if own:
+                    break
+                inverse, own = _inverses(block.hessians(here), inverse), True
+        if each and last is not None:
+            step = -np.linalg.solve(block.hessians(here), here.gradient[:, :, None])[:, :, 0]
+        else:
+            step = -times(inverse, here.gradient)
+        moved = np.sqrt(-np.vecdot(step, here.gradient) / least)
+        w = here.w + step * (_REACH / np.fmax(moved, _REACH))[:, None]
+        if last is not None:  # where one more step like the last one is enough there is no look at its end
+            success = here.gap / last.gap
+            sure = ~done & (here.gap * (success * success if each else success / _SURE) <= enough)
+        found[places[done]], found[places[sure]] = here.w[done], w[sure]
+        taken, last = here.taken, here
+        if not (open_ := ~(done | sure)).all():
+            block, last, places = block.part(open_), here.part(open_), places[open_]
+            w, taken = w[open_], taken[:, open_]
+            inverse = inverse[open_]
+        if not len(places):
+            break
+    return found
 
-    rows: Array
-    X: Array
-    mean: Array
-    products: Array
-    places: tuple[Array, Array]
-    power: float
-    factor: float
-    logs: Any
 
-    @classmethod
-    def of(cls, term: WeightedTerm, kind: Any, places: tuple[Array, Array]) -> _Group:
-        # about the mean, so that an offset of the features costs no digits; shares do not notice
-        mean = term.X.mean(axis=0)
-        X = (term.X - mean).astype(kind)
-        products = X[:, places[0]] * X[:, places[1]]
-        logs = term.logs.astype(kind) if isinstance(term.logs, np.ndarray) else None
-        return cls(term.rows, X, mean, products, places, term.power, term.factor, logs)
-
-    @property
-    def rate(self) -> float:
-        return self.power * self.factor
+def _heavy(problems: WeightedRows, w: Array, light: float) -> list[tuple[Array, Array]]:
+    """Return, for each log-sum-exp, places of rows that make Hessians differ, and all rows' weights in that at w."""
+    bends = []
+    for term in problems.terms:
+        exponents = term.power * (term.X @ w) + term.logs
+        masses = np.exp(exponents - exponents.max())
+        bends.append(masses * (term.power * term.rate / masses.sum()))
+    squares = np.sort(np.concatenate(bends) ** 2)
+    sums = np.cumsum(squares)
+    least = squares[np.searchsorted(sums, light * sums[-1], side="right")] ** 0.5 if light else 0.0
+    return [(np.flatnonzero(bend >= least), bend) for bend in bends]
 
 
-class _Block:
-    """Some problems, and steps of all of them."""
+def _corrected(inverse: Array, step: Array, change: Array) -> Array:
+    """Return inverse Hessians after the secant condition of BFGS, step = inverse · change of the gradient."""
+    along = np.vecdot(step, change)
+    rate = np.where(along > 0.0, 1.0 / along, 0.0)
+    pulled = times(inverse, change)
+    half = 0.5 * rate * (1.0 + rate * np.vecdot(change, pulled))
+    side = rate[:, None] * pulled - half[:, None] * step
+    left, right = np.stack([step, side], axis=2), np.stack([side, step], axis=1)
+    return inverse - left.astype(inverse.dtype) @ right.astype(inverse.dtype)
 
-    def __init__(self, groups: list[_Group], problems: WeightedRows, block: slice) -> None:
-        self.groups, self.l2 = groups, problems.l2[block]
-        self.constant = np.zeros(len(self.l2))
-        self.counts: list[Array | None] = []
-        for group, term in zip(groups, problems.terms, strict=True):
-            counts = (
-                None if problems.weights is None else problems.weights[block, term.rows].astype(group.X.dtype)
-            )
-            self.counts.append(counts)
-            if group.logs is None:
-                self.constant += term.factor * term.logs
-            if counts is not None:
-                self.constant += term.factor * term.of_all(counts.sum(axis=1, dtype=np.float64))
 
-    def solved(self, first: Array, tol: float) -> Array:
-        """Take steps until the estimates of all gaps meet the tolerance; points of problems that fail are NaN."""
-        w, before = np.empty((len(self.l2), first.shape[-1])), np.zeros(0)
-        w[:] = first
-        for step in range(_STEPS):
-            value, gradient, means, shares = self._first_order(w, shared=step == 0 and first.ndim == 1)
-            gap = np.vecdot(gradient, gradient) / (2.0 * self.l2)
-            enough = _BELOW * tol * np.maximum(1.0, np.abs(value))
-            open_ = ~(gap <= enough)
-            if not open_.any():
-                return w
-            w[open_] += self._direction(gradient, means, shares, open_)
-            # errors of Newton's method are squared: where that is enough there is no look at the gradient
-            if step and (gap * (gap / before) ** 2 <= enough)[open_].all():
-                return w
-            before = gap
-        w[open_] = np.nan
-        return w
-
-    def _first_order(self, w: Array, shared: bool) -> tuple[Array, Array, list[Array], list[Array]]:
-        """Values, gradients, and means and shares of each group."""
-        value, gradient = self.constant + 0.5 * self.l2 * np.vecdot(w, w), self.l2[:, None] * w
-        means, shares = [], []
-        for group, counts in zip(self.groups, self.counts, strict=True):
-            points = (w[:1] if shared else w).astype(group.X.dtype)
-            exponents = points @ group.X.T
-            exponents *= group.X.dtype.type(group.power)
-            if group.logs is not None:
-                exponents += group.logs
-            tops = exponents.max(axis=1, keepdims=True)
-            exponents -= tops
-            masses = np.exp(exponents, out=exponents)
-            if counts is not None:
-                masses = np.multiply(counts, masses, out=None if shared else masses)
-            elif shared:
-                masses = np.repeat(masses, len(w), axis=0)
-            totals = masses.sum(axis=1, keepdims=True)
-            masses /= totals
-            mean = (masses @ group.X).astype(np.float64)
-            value = value + group.factor * (tops + np.log(totals))[:, 0] + group.rate * (w @ group.mean)
-            gradient = gradient + group.rate * (mean + group.mean)
-            means.append(mean)
-            shares.append(masses)
-        return value, gradient, means, shares
-
-    def _direction(self, gradient: Array, means: list[Array], shares: list[Array], open_: Array) -> Array:
-        count, d = int(open_.sum()), gradient.shape[1]
-        above, below = self.groups[0].places
-        upper = np.zeros((count, len(above)))
-        for group, mean, part in zip(self.groups, means, shares, strict=True):
-            bend, centre = group.rate * group.power, mean[open_]
-            upper += bend * (part[open_] @ group.products - centre[:, above] * centre[:, below])
-        places = np.empty((d, d), dtype=np.intp)
-        places[above, below] = places[below, above] = np.arange(len(above))
-        hessians = upper[:, places]
-        hessians[:, np.arange(d), np.arange(d)] += self.l2[open_, None]
-        return -np.linalg.solve(hessians, gradient[open_][:, :, None])[:, :, 0]
+def _inverses(matrices: Array, near: Array) -> Array:
+    """Return inverses from matrices near them, by Newton and Schulz; those that are not near are computed anew."""
+    one = np.eye(matrices.shape[1], dtype=matrices.dtype)
+    for _ in range(2):
+        rest = one - matrices @ near
+        near = near + near @ rest
+    # the rest of the result is the square of the last one
+    anew = ~(np.square(rest).sum(axis=(1, 2)) < _INEXACT) & np.isfinite(matrices).all(axis=(1, 2))
+    near[anew] = np.linalg.inv(matrices[anew].astype(np.float64))
+    return near

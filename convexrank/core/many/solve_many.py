@@ -33,6 +33,8 @@ _ON_DEVICE = "jitted.batches:points_on_device"
 _BY_GRAMS = "weighted_newton:points_by_grams"
 # So many problems are worth it.
 _FEW = 4
+# The tolerance of a solution that others start from.
+_NEAR = 1e-4
 
 
 @progress_as_verbose
@@ -51,9 +53,9 @@ def solve_many(
 
     On a device all problems of one shape run in one compiled program: the loop of ``jax-newton``, or else of
     ``jax-accelerated``, under ``vmap``, with X shared and the rest batched. On the host, sums of log-sum-exps with l2
-    and a dense X (``PNormPush``, ``BottomPush`` and others) that differ in ``sample_weight`` or ``l2`` take Newton's
-    steps together: the Hessians of a block are one matrix product of the weights with the products of all pairs of
-    columns, and the first step, from the solution of the problem as it is, needs the exponentials of one point only.
+    and a dense X (``PNormPush``, ``BottomPush`` and others) that differ in ``sample_weight`` or ``l2`` take steps
+    together: scores and gradients of a block are one matrix product each, and Hessians, which begin with that of the
+    mean, are formed where steps are slow and corrected by secants elsewhere.
     Certificates are evaluated in blocks, too, and threads share the blocks; a problem and its solution as objects are
     made when they are asked for. All other problems are solved one after the other, each from the solution before it,
     by the solver that is their default.
@@ -167,8 +169,8 @@ def _made(problem: Any, varied: dict[str, Array], place: int) -> Any:
 
 
 def _first(problem: Any, varied: dict[str, Array], tol: float) -> Array:
-    """Return where the first problem starts: at the solution of the problem as it is, where only weights vary."""
-    return problem.solve(tol=tol).x if set(varied) == {"sample_weight"} else problem.start()
+    """Return where the first problem starts: near the solution of the problem as it is, where only weights vary."""
+    return problem.solve(tol=max(tol, _NEAR)).x if set(varied) == {"sample_weight"} else problem.start()
 
 
 def _weighted(problem: Any, varied: dict[str, Array]) -> Any:

@@ -16,16 +16,24 @@ The number of right pairs of a random pairing has a generating function that is 
 identity of Goldman, Joichi and White gives the distribution row by row, as a chain that moves by 0 or 1. All zeros of
 such a polynomial are real (Haglund, Ono and Wagner, 1999), so that the number is a sum of independent indicators: with
 many rows the normal distribution is within 0.56 / σ of it (Shevtsova, 2010), which is taken off the share.
+
+The area left of a false positive rate m, over m, is the AUC of the positives and of those negatives that are above the
+threshold of m. The number N of these in a sample of K is not seen, but it is binomial with K and m, and given N they
+are the first N, independent of each other. A bound from the first n negatives, with error ε(n) for each n, holds for
+n = N with an error of :math:`\sum_n P(N = n)\,\varepsilon(n)`. So the worst of these bounds over n is one of the area;
+ε(n) is larger where n itself makes the bound worse. All n from c to d share a bound: of the first n, c drawn at random
+are independent, too, and have no fewer right pairs than the first c, and no more than the last c of the first d.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import betaincinv, ndtr
+from scipy.special import betaincinv, gammaln, ndtr, xlog1py, xlogy
 
-from convexrank.inference.finite_sample.betting import generator
+from convexrank.inference.finite_sample.betting import binomial_range, generator
 
 Array = np.ndarray
 
@@ -33,11 +41,14 @@ Array = np.ndarray
 _SHARE = 0.02
 # Most rows of the smaller class for which the chain is followed, and the probability that it may lose.
 _MOST, _LOST = 20_000, 1e-20
-# Steps of the chain after which the rest is left out.
-_TRIMMED = 16
+# Steps of the chain after which the rest is left out, and how many chains are followed together.
+_TRIMMED, _TOGETHER = 16, 64
 # Random orders of tied rows over which the shares are averaged, for the list and for the list upside down.
 _ORDERS = 4
 _BERRY_ESSEEN = 0.56
+# Share of the error for numbers of negatives that are left out on each side; how fast the errors grow with the number,
+# in its deviations, for the lower and the upper end; most numbers, or ranges of them, that are looked at.
+_TAIL, _TILT, _RANGES = 0.03, (1.0, 0.7), 30
 
 
 def auc_bounds(hits: Array, totals: Array, alpha: float) -> tuple[float, float]:
@@ -55,24 +66,25 @@ def auc_bounds(hits: Array, totals: Array, alpha: float) -> tuple[float, float]:
     tuple of float
         The lower and the upper bound.
     """
-    shares = shares_of_pairings(hits, totals)
+    shares = shares_of_pairings([(hits, totals)])[0]
     return _lower(shares[0], alpha / 2), 1.0 - _lower(shares[1], alpha / 2)
 
 
-def shares_of_pairings(hits: Array, totals: Array) -> Array:
-    """Return the shares of the pairings with 0, 1, … or more right pairs, and with so many or more wrong pairs.
+def shares_of_pairings(lists: Sequence[tuple[Array, Array]]) -> list[Array]:
+    """Return for each list the shares of its pairings with 0, 1, … or more right pairs, and with so many wrong pairs.
 
-    Tied rows stand in random orders, over which the shares are averaged. With very many rows they are lower bounds.
+    A list is given by its hits and totals. Tied rows stand in random orders, over which the shares are averaged. With
+    very many rows they are lower bounds.
     """
-    positives = int(hits.sum())
-    pairs = min(positives, int(totals.sum()) - positives)
-    tied = bool(((hits > 0) & (hits < totals)).any())
-    orders = [
-        order
-        for turn in ((1, -1) if tied else (1,))
-        for order in _orders(hits[::turn], totals[::turn], turn, _ORDERS if tied else 1)
-    ]
-    return np.mean([_shares(order, pairs) for order in orders], axis=0)
+    orders: list[Array] = []
+    ends = []
+    for hits, totals in lists:
+        tied = bool(((hits > 0) & (hits < totals)).any())
+        for turn in (1, -1) if tied else (1,):
+            orders += _orders(hits[::turn], totals[::turn], turn, _ORDERS if tied else 1)
+        ends.append(len(orders))
+    found = _shares(orders)
+    return [np.mean(found[start:end], axis=0) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _orders(hits: Array, totals: Array, turn: int, number: int) -> list[Array]:
@@ -85,48 +97,91 @@ def _orders(hits: Array, totals: Array, turn: int, number: int) -> list[Array]:
     return [label[np.lexsort((rng.random(len(level)), level))][::-turn] for _ in range(number)]
 
 
-def _shares(up: Array, pairs: int) -> Array:
-    """Return the shares for one order of the rows, lowest score first."""
+def _shares(orders: Sequence[Array]) -> list[Array]:
+    """Return the shares for some orders of rows, lowest score first, of which it is said which rows are positive."""
+    boards = [_board(up) for up in orders]
+    few = [number for number, (below, _) in enumerate(boards) if len(below) <= _MOST]
+    chances = dict(zip(few, _right_pairs([boards[number] for number in few]), strict=True))
+    return [
+        np.array([part[::-1].cumsum()[::-1] for part in (chances[number], chances[number][::-1])])
+        if number in chances
+        else _normal_shares(*board)
+        for number, board in enumerate(boards)
+    ]
+
+
+def _board(up: Array) -> tuple[Array, int]:
+    """Return for each row of the smaller class how many of the other class are below it, and how many there are."""
     positives = int(up.sum())
-    others = len(up) - positives
+    size = max(positives, len(up) - positives)
     # turned around, the negatives above a positive become positives above a negative
-    order = up if positives == pairs else ~up[::-1]
-    below = (np.arange(len(order)) - order.cumsum() + 1)[order]
-    size = max(positives, others)
-    if pairs > _MOST:
-        return _normal_shares(below, size)
-    chance = _right_pairs(below, size)
-    return np.array([part[::-1].cumsum()[::-1] for part in (chance, chance[::-1])])
+    order = up if positives <= len(up) - positives else ~up[::-1]
+    return (np.arange(len(order)) - order.cumsum() + 1)[order], size
 
 
-def _right_pairs(below: Array, size: int) -> Array:
-    """Return the distribution of the number of right pairs, from how many of ``size`` others are below each row.
+def _right_pairs(boards: Sequence[tuple[Array, int]]) -> list[Array]:
+    """Return the distributions of the numbers of right pairs, from how many of ``size`` others are below each row."""
+    longest = sorted(range(len(boards)), key=lambda number: -len(boards[number][0]))
+    found: dict[int, Array] = {}
+    for start in range(0, len(boards), _TOGETHER):
+        some = longest[start : start + _TOGETHER]
+        found.update(zip(some, _chains([boards[number] for number in some]), strict=True))
+    return [found[number] for number in range(len(boards))]
+
+
+def _chains(boards: Sequence[tuple[Array, int]]) -> list[Array]:
+    """Follow the chains of some boards together, of which the first has most rows.
 
     The wrong pairs J, and those of as many rows without a right one that the classes have the same size D, are a chain:
     for each c = b − i + 1 of the rows i = 1, 2, … with b others below, in increasing order, J stays with probability
     (c + J) / D, where D counts the rows so far, else it grows by 1. The order in which the c are taken is free: with
     those near 1/2 first all probabilities are in [0, 1]. Only the part of the distribution that matters is kept.
     """
-    pairs = len(below)
-    extra = size - pairs
-    steps = np.sort(below) - extra - np.arange(pairs)
-    steps = steps[np.argsort(np.abs(2 * steps - 1), kind="stable")]
-    chance, first, numbers = np.ones(1), 0, np.arange(pairs + 1.0)
-    for done, step in enumerate(steps.tolist(), start=1):
-        stay = numbers[first : first + len(chance)] + (step + extra)
-        stay *= chance
-        stay /= extra + done
-        moved = np.empty(len(chance) + 1)
-        moved[:-1], moved[-1] = stay, 0.0
-        moved[1:] += chance - stay
-        chance = moved
-        if done % _TRIMMED == 0:
-            large = np.flatnonzero(moved > _LOST)
-            first, chance = first + int(large[0]), moved[large[0] : large[-1] + 1]
-        np.maximum(chance, 0.0, out=chance)
-    found = np.zeros(pairs + 1)
-    found[first : first + len(chance)] = chance
+    pairs = [len(below) for below, _ in boards]
+    extra = np.array([size - len(below) for below, size in boards], dtype=np.float64)[:, None]
+    stays, sizes = np.zeros((pairs[0], len(boards), 1)), extra + np.arange(1.0, pairs[0] + 1.0)[:, None, None]
+    for number, (below, size) in enumerate(boards):
+        steps = np.sort(below) - np.arange(size - len(below), size)
+        stays[: len(below), number, 0] = (
+            steps[np.argsort(np.abs(2 * steps - 1), kind="stable")] + extra[number]
+        )
+    chance, first, numbers = np.ones((len(boards), 1)), np.zeros((len(boards), 1)), np.arange(pairs[0] + 1.0)
+    found: list[Array] = []
+    for rows in range(len(boards), 0, -1):
+        done, until = pairs[rows] if rows < len(pairs) else 0, pairs[rows - 1]
+        for step, (here, size) in enumerate(
+            zip(stays[done:until, :rows], sizes[done:until, :rows], strict=True)
+        ):
+            stay = numbers[: chance.shape[1]] + (here + first)
+            stay *= chance
+            stay /= size
+            moved = np.empty((rows, chance.shape[1] + 1))
+            moved[:, :-1] = stay
+            moved[:, -1] = 0.0
+            moved[:, 1:] += np.subtract(chance, stay, out=stay)
+            chance, first = _trimmed(moved, first) if step % _TRIMMED == 0 else (moved, first)
+        found.append(_whole(chance[-1], int(first[-1, 0]), until))  # the shortest of those that are left
+        chance, first = chance[:-1], first[:-1]
     return found[::-1]
+
+
+def _trimmed(chance: Array, first: Array) -> tuple[Array, Array]:
+    """Leave out what does not matter, on both sides, and what rounding made negative."""
+    large = chance > _LOST
+    starts = large.argmax(axis=1)
+    widths = chance.shape[1] - large[:, ::-1].argmax(axis=1) - starts
+    kept = np.zeros((len(chance), int(widths.max())))
+    for row, start, width in zip(range(len(chance)), starts.tolist(), widths.tolist(), strict=True):
+        kept[row, :width] = chance[row, start : start + width]
+    return np.maximum(kept, 0.0, out=kept), first + starts[:, None]
+
+
+def _whole(chance: Array, first: int, pairs: int) -> Array:
+    """Return the distribution of the right pairs, from a part of that of the wrong ones."""
+    found = np.zeros(pairs + 1)
+    part = chance[: pairs + 1 - first]
+    found[first : first + len(part)] = part
+    return np.maximum(found, 0.0)[::-1]
 
 
 def _normal_shares(below: Array, size: int) -> Array:
@@ -159,3 +214,58 @@ def _lower(shares: Array, delta: float) -> float:
         return float(betaincinv(count, pairs - count + 1, error)) if count and error > 0.0 else 0.0
 
     return max(ends(t - 1, _SHARE * delta), ends(t, float(shares[t]) * delta))
+
+
+def left_lower(hits: Array, totals: Array, share: float, delta: float, upside_down: bool) -> float:
+    """Return the lower bound of the area left of a false positive rate, over that rate; or of 1 minus it.
+
+    Parameters
+    ----------
+    hits, totals : ndarray of int, shape (m,)
+        As for `auc_bounds`. Tied rows stand in a random order.
+    share : float
+        The false positive rate.
+    delta : float
+        Error of the bound.
+    upside_down : bool
+        Whether wrong pairs are counted in place of right ones.
+
+    Returns
+    -------
+    float
+        The bound.
+    """
+    up = _orders(hits, totals, 1, 1)[0]
+    positives, negatives = np.flatnonzero(up), np.flatnonzero(~up)[::-1]
+    counts, errors = _errors(len(negatives), share, delta, upside_down)
+    step, kept, allowed = math.ceil(len(counts) / _RANGES), [], []
+    for place in range(0, len(counts), step):
+        least, most = (int(some) for some in counts[place : place + step][[0, -1]])
+        error = float(errors[place : place + step].min())
+        if error >= 1.0:
+            continue
+        if least == 0:
+            return 0.0
+        first = most - least if upside_down else 0
+        kept.append(up[np.sort(np.concatenate([positives, negatives[first : first + least]]))])
+        allowed.append(error)
+    ends = [
+        _lower(shares[int(upside_down)], error) for shares, error in zip(_shares(kept), allowed, strict=True)
+    ]
+    return min(ends, default=1.0)
+
+
+def _errors(n: int, share: float, delta: float, upside_down: bool) -> tuple[Array, Array]:
+    """Return numbers of negatives left of the limit, and errors for each whose mean over all numbers is delta."""
+    low, high = binomial_range(n, share, _TAIL * delta)
+    counts = np.arange(low, high + 1)
+    chance = np.exp(
+        gammaln(n + 1.0)
+        - gammaln(counts + 1.0)
+        - gammaln(n - counts + 1.0)
+        + xlogy(counts, share)
+        + xlog1py(n - counts, -share)
+    )
+    deviation = math.sqrt(max(n * share * (1.0 - share), 1.0))
+    tilt = np.exp((1.0 if upside_down else -1.0) * _TILT[int(upside_down)] * (counts - n * share) / deviation)
+    return counts, (1.0 - 2.0 * _TAIL) * delta * tilt / float(chance @ tilt)

@@ -37,6 +37,7 @@ from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 from convexrank.modelling.levels.thresholds import Threshold
+from convexrank.modelling.narrowing import highest_sums, without_others
 from convexrank.modelling.program import Program
 
 Array = np.ndarray
@@ -137,6 +138,24 @@ class Reference:
         if not (outside <= _OUTSIDE and offset == offset):
             offset = -math.inf
         return Below(value, slopes, offset, values, multipliers, parts)
+
+    def near(self, scores: Array) -> Reference:
+        """Return the reference of the lower rows that have a share at the scores, where it is the same risk there."""
+        found = highest_sums(self.program)
+        if found is None:
+            return self
+        top: Any = self.program.nodes[found.top]
+        lower, mass = scores[top.over.places], float(top.masses[0])
+        if top.is_even:
+            border = float(entry_at(lower, math.ceil(mass))[0])
+        else:
+            falling = np.argsort(-lower)
+            last = int(np.searchsorted(np.cumsum(top.weights[falling]), mass))
+            border = float(lower[falling[min(last, len(falling) - 1)]])
+        kept = np.flatnonzero(lower >= border)
+        # others are lower, whatever the border is: together these are the highest if they weigh enough
+        enough = float(np.add.reduce(top.weights[kept])) >= mass
+        return Reference(without_others(self.program, kept)) if enough and len(kept) < len(lower) else self
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -115,24 +115,29 @@ def gradient_moved(
     """
     check_time()  # of many pairs one of these takes longer than a step should
     (values, memories, adjoints), moved = state, []
+    moves: list[bool] = []  # where atoms alone move, most of what they are taken of does not
     for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
         if isinstance(node, tree.Scores):
             moved.append(node.entries(v))
-        else:
+        elif any(moves[a] for a in args):
             moved.append(_push(node, memories[k], [moved[a] for a in args]))
+        else:
+            moved.append(np.zeros(np.shape(values[k])))
         if k in own:
             moved[k] = moved[k] + own[k][0]
+        moves.append(bool(np.any(moved[k])))
     turned: list[Any] = [0.0] * len(program.nodes)
     turned[-1] = np.zeros(program.count)
     for k in range(len(program.nodes) - 1, -1, -1):
         args = program.args[k]
         if not args:
             continue
-        bent = _curve(
-            program, k, memories[k], adjoints[k], [values[a] for a in args], [moved[a] for a in args]
-        )
+        bent: tuple[Any, ...] = (0.0,) * len(args)
+        if any(moves[a] for a in args):
+            x, dx = [values[a] for a in args], [moved[a] for a in args]
+            bent = _curve(program, k, memories[k], adjoints[k], x, dx)
         if k in own:
-            bent = [one + two for one, two in zip(bent, own[k][1], strict=True)]
+            bent = tuple(one + two for one, two in zip(bent, own[k][1], strict=True))
         back = program.steps[k].down(memories[k], turned[k]) if np.any(turned[k]) else (0.0,) * len(bent)
         for a, one, two in zip(args, back, bent, strict=True):
             turned[a] = turned[a] + one + two

@@ -45,7 +45,7 @@ def nearest_shares(node: Highest, x: Array) -> Array:
     """
     axis, count, cap = node.over, node.over.count, 1.0 / node.masses
     if count == 1 and len(x) > _FEW and not isinstance(node, Maximum):
-        return _shares_of_one(x, None if node.is_even else node.weights, node.width, float(cap[0]))
+        return _shares_of_one(x, None if node.is_even else node.weights, node.width, float(node.masses[0]))
     border = border_of(node, x)
     # the level is between -cap and 0 over the border
     free = np.flatnonzero(x >= axis.spread(border - node.width * cap))
@@ -91,47 +91,35 @@ def _level(y: Array) -> float:
         y = y[kept]
 
 
-def _shares_of_one(x: Array, a: Array | None, width: float, cap: float) -> Array:
-    """Return the nearest shares of one query: the entries over the width, lowered by one number, none above the cap."""
-    shares, most, start, free = np.zeros(len(x)), width * cap, float(np.max(x)), None
-    if len(x) > 4 * _TOLD:
-        start, lowest = _start(x, a, most, width)
-        free = np.flatnonzero(x > lowest)
-        some = None if a is None else a[free]
-        if _sum_of(np.clip(x[free] - lowest, 0.0, most), some) > width:  # the others are at 0
-            x, a = x[free], some
-        else:
-            free = None
-    near = (x - lowered_by(x, a, most, width, start)) / width
+def _shares_of_one(x: Array, a: Array | None, width: float, mass: float) -> Array:
+    """Return the nearest shares of one query: the entries over the width, lowered by one number, none above the cap.
+
+    That number is below the lowest of the highest entries that count, by no more than the largest share over the width.
+    """
+    cap, most, shares = 1.0 / mass, width / mass, np.zeros(len(x))
+    border = highest_at(x, min(math.ceil(mass), len(x))) if a is None else heaviest(x, a, mass)
+    free = np.flatnonzero(x > border - most)
+    x, a = x[free], None if a is None else a[free]
+    between = x < border + most  # others have the largest share
+    some = None if a is None else a[between]
+    rest = width - most * (_sum_of(~between, a) if len(x) else 0.0)
+    level = lowered_by(x[between], some, most, rest, border, width) if between.any() else border
+    near = (x - level) / width
     inside = (near > 0.0) & (near < cap)
     near = np.clip(near, 0.0, cap)
     # what rounding of the number has cost
     whole = _sum_of(inside, a)
     if whole > 0.0:
         near[inside] = np.clip(near[inside] + (1.0 - _sum_of(near, a)) / whole, 0.0, cap)
-    shares[slice(None) if free is None else free] = near if a is None else a * near
+    shares[free] = near if a is None else a * near
     return shares
 
 
-def _start(x: Array, a: Array | None, most: float, whole: float) -> tuple[float, float]:
-    """Return about the number by which many entries are lowered, and one that is probably below it, by some of them."""
-    step = len(x) // _TOLD
-    some, counts = x[::step], np.full(len(x[::step]), float(step))
-    if a is not None:  # heavy entries are all among them
-        heavy = np.flatnonzero(a > step)
-        light = a[::step] <= step
-        some = np.concatenate([some[light], x[heavy]])
-        counts = np.concatenate([step * a[::step][light], a[heavy]])
-    found = lowered_by(some, counts, most, whole, float(np.max(some)))
-    more = whole * (1.0 + 4.0 / math.sqrt(1.0 + np.count_nonzero(some > found)))
-    return found, lowered_by(some, counts, most, more, found)
-
-
-def lowered_by(x: Array, a: Array | None, most: float, whole: float, start: float) -> float:
+def lowered_by(x: Array, a: Array | None, most: float, whole: float, start: float, size: float) -> float:
     """Return t such that a · min(max(x − t, 0), most) add up to a number, from a start; a is 1 by default.
 
     Newton's method between brackets, beyond which entries are known to be at one of the ends. If all entries are too
-    few, they are at the upper end.
+    few, they are at the upper end. Rounding is relative to a size.
     """
     low, high, rest, t = float(np.min(x)) - most, float(np.max(x)), whole, start
     for _ in range(_NEWTON):
@@ -139,7 +127,7 @@ def lowered_by(x: Array, a: Array | None, most: float, whole: float, start: floa
         ahead, behind = above > 0.0, above < most
         excess = _sum_of(np.clip(above, 0.0, most), a) - rest
         slope = _sum_of(ahead & behind, a)
-        if abs(excess) <= _ROUNDING * whole:
+        if abs(excess) <= _ROUNDING * size:
             return t
         if excess > 0.0:
             low, kept = t, ahead
@@ -147,6 +135,8 @@ def lowered_by(x: Array, a: Array | None, most: float, whole: float, start: floa
             high, kept = t, behind
             rest -= most * (_sum_of(~behind, a) if len(x) else 0.0)
         step = t + excess / slope if slope > 0.0 else math.inf
+        if slope > 0.0 and min(abs(step - t), abs(step - low)) <= _ROUNDING * abs(step):
+            return step
         before, t = t, step if low < step < high else 0.5 * (low + high)
         if t == before or not low < t < high:
             return t

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.modelling import functions
-from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.expressions import Axis, PairSums, Scores
 from convexrank.modelling.kernels.few_grades import MOST_GRADES, grade_sums
 from convexrank.modelling.kernels.interpolated import InterpolatedPairs, interpolated_blocks
 from convexrank.modelling.kernels.layout import layout_of
@@ -30,6 +30,8 @@ Array = np.ndarray
 
 # Pairs held at once, and pairs whose derivatives are kept.
 _BLOCK, _KEPT = 1 << 16, 1 << 21
+# Upper rows within the width of a hinge that tell how many of all rows are near its kink.
+_WITHIN = 64
 # Up to this many grades have running sums of their own.
 _FEW_GRADES = MOST_GRADES
 
@@ -146,26 +148,25 @@ class SortedPairs:
         found = [[math.perm(m, j) * c * powers[m - j] for m, c in terms if m >= j] for j in derivatives]
         return [reduce(np.add, parts) if parts else 0.0 * powers[0] for parts in found]
 
-    def of_columns(self, weights: Array, rows: Array) -> tuple[Array, Array]:
-        """Return Σ w φ′ and Σ w φ″ of some lower rows, of columns of weights of the upper rows, where all are partners.
+    def bent(self, most: int) -> tuple[Array, Array, float] | None:
+        """Return the upper and lower rows of all pairs with φ″ > 0, and φ″, where there are few; else None."""
+        return None
+
+    def among(self, up: Array, low: Array) -> Self:
+        """Return the sums between some upper and some lower rows of one query."""
+        return type(self)(some_rows(self.node, up, low), self.points[0][up], self.points[1][low] - 1.0)
+
+    def of_columns(self, weights: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns of weights of the upper rows, where all are partners.
 
         These are differences of running sums, about right: of directions, not of values.
         """
-        coefficients = (*(self.node.function.coefficients or ()), 0.0, 0.0)
-        zero, one = self._running(weights, self.points[1][rows])
-        return coefficients[1] * zero + 2.0 * coefficients[2] * one, 2.0 * coefficients[2] * zero
-
-    def _running(self, weights: Array, *ends: Array) -> Array:
-        """Sums of powers of distances, 0 and 1, over the upper rows below each end; of two ends their difference."""
+        coefficients, end = (*(self.node.function.coefficients or ()), 0.0, 0.0), self.points[1]
         x, order, _ = self.sides[0][0]
-        sums = np.zeros((2, len(order) + 1, weights.shape[1]))
-        np.cumsum(weights[order], axis=0, out=sums[0, 1:])
-        np.cumsum(x[:, None] * weights[order], axis=0, out=sums[1, 1:])
-        found = []
-        for end in ends:
-            zero, one = sums[:, np.searchsorted(x, end)]
-            found.append(np.stack([zero, end[:, None] * zero - one]))
-        return found[0] if len(found) == 1 else found[0] - found[1]
+        places, rows = np.searchsorted(x, end), weights[order]
+        zero, one = (_summed(part)[places] for part in (rows, x[:, None] * rows))
+        one = end[:, None] * zero - one
+        return coefficients[1] * zero + 2.0 * coefficients[2] * one, 2.0 * coefficients[2] * zero
 
     @property
     def _count(self) -> int:
@@ -271,10 +272,30 @@ class WindowedPairs(SortedPairs):
         found = self.parts(weights, to_lower=to_lower)
         return [found[("value", "slope", "bend")[j]] for j in derivatives]
 
-    def of_columns(self, weights: Array, rows: Array) -> tuple[Array, Array]:
-        """Return Σ w φ′ and Σ w φ″ of some lower rows, of columns of weights, about right."""
-        zero, one = self._running(weights, self.points[1][rows], self.points[1][rows] - self.width)
-        return self.factor / self.width * one, self.factor / self.width * zero
+    def bent(self, most: int) -> tuple[Array, Array, float] | None:
+        """Return the pairs between, and φ″ of these, where there are few."""
+        upper, lower, every = self.listed(most)
+        return (upper, lower, self.factor / self.width) if every == 1 else None
+
+    def among(self, up: Array, low: Array) -> Self:
+        """Return the sums between some rows, of a width within which there are still some of them."""
+        found = super().among(up, low)
+        if len(up) < len(self.points[0]):
+            x, _, _ = found.sides[0][0]
+            found.width = max(self.width, float(np.median(x[_WITHIN:] - x[:-_WITHIN])))
+        return found
+
+    def of_columns(self, weights: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns; of some rows φ′ jumps in the middle."""
+        x, order, _ = self.sides[0][0]
+        end, rows, c = self.points[1], weights[order], self.factor / self.width
+        whole, start, stop = _summed(rows), np.searchsorted(x, end - self.width), np.searchsorted(x, end)
+        bends = c * (whole[stop] - whole[start])
+        if self.width > self.node.function.window[1]:  # type: ignore[index]  # there is one
+            return self.factor * whole[np.searchsorted(x, end - 0.5 * self.width)], bends
+        moments = _summed(x[:, None] * rows)
+        short = end[:, None] * (whole[stop] - whole[start]) - (moments[stop] - moments[start])
+        return c * (short + self.width * whole[start]), bends
 
     def listed(self, most: int) -> tuple[Array, Array, int]:
         """Return places of the upper and lower rows of pairs between, every so many-th, so that there are not more."""
@@ -363,6 +384,22 @@ def derivatives_of(node: PairSums, x: Array, orders: tuple[int, ...]) -> list[Ar
             raise TypeError(f"{function.name} has no second derivatives.")
         lines = (*(lines or (x, x)), function.bend(x))
     return [lines[j] for j in orders]
+
+
+def _summed(rows: Array) -> Array:
+    """Return the sums of the first rows: of none, of one, and so on."""
+    found = np.zeros((len(rows) + 1, rows.shape[1]))
+    np.cumsum(rows, axis=0, out=found[1:])
+    return found
+
+
+def some_rows(node: PairSums, up: Array, low: Array) -> PairSums:
+    """Return the sums between some upper and some lower rows of one query, without grades."""
+    sides = []
+    for axis, places in ((node.upper_axis, up), (node.axis, low)):
+        part = Axis(axis.name, axis.rows[places], axis.weights[places], axis.query[places], axis.count)
+        sides.append(Scores(part))
+    return PairSums(node.function, *sides)
 
 
 def some_pairs(node: PairSums, most: int) -> tuple[Array, Array, int]:

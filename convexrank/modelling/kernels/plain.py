@@ -320,17 +320,21 @@ class DistancePowers:
         self.graded, self.lower_rows = node.grades is not None, len(lower)
         up, low, middle = node.upper_axis, node.axis, _middles(node, upper)
         below, above = margin + lower - middle[low.query], upper - middle[up.query]
-        # every row as a lower one and as an upper one
-        if node.grades is None:  # lower rows before upper ones, of rank 0 and 1
-            ranks, queries = (
-                np.repeat([0, 1], [len(lower), len(upper)]),
+        if node.grades is None:  # lower rows before upper ones
+            is_lower, queries = (
+                np.arange(len(lower) + len(upper)) < len(lower),
                 np.concatenate([low.query, up.query]),
             )
-            roles = np.concatenate([below, above, below, above])
-        else:
-            ranks, queries = np.unique(node.grades, return_inverse=True)[1].ravel(), low.query
-            roles = np.concatenate([below, above])
-        self.parts = list(_merged(roles, ranks, queries))
+            points = np.concatenate([below, above])
+            order = np.argsort(points, kind="stable")
+            if low.count > 1:
+                order = order[np.argsort(queries[order], kind="stable")]
+            begins = np.diff(queries[order], prepend=-1) > 0
+            self.parts = [(is_lower, Merged(order, points[order], is_lower[order], begins))]
+            return
+        ranks = np.unique(node.grades, return_inverse=True)[1].ravel()
+        # every row as a lower one and as an upper one
+        self.parts = list(_merged(np.concatenate([below, above]), ranks, low.query))
 
     def sums(self, weights: Array, degree: int, to_lower: bool) -> Array:
         """Return the sums for each row, m = 0 … degree."""
@@ -350,5 +354,8 @@ class DistancePowers:
 def _middles(node: PairSums, upper: Array) -> Array:
     """A score near the middle of each query: only differences matter, and near 0 the margin is added exactly."""
     axis = node.upper_axis
+    if axis.count == 1:
+        place = (len(upper) - 1) // 2
+        return np.partition(upper, place)[place, None]
     order = np.lexsort((upper, axis.query))
     return upper[order[(axis.starts[:-1] + axis.starts[1:] - 1) // 2]]

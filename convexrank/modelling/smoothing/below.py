@@ -142,6 +142,8 @@ class _Keyed:
     def places(self, keys: Array, points: Array, *, after: bool) -> Array:
         """Return where such points would stand: before equal ones, or after them."""
         n = len(self.points)
+        if n and self.keys[0] == self.keys[-1] and (keys == self.keys[0]).all():
+            return np.searchsorted(self.points, points, "right" if after else "left")
         tie = np.repeat([0, 1], [n, len(points)]) if after else np.repeat([1, 0], [n, len(points)])
         order = np.lexsort((tie, np.append(self.points, points), np.append(self.keys, keys)))
         found = np.empty(len(order), dtype=np.intp)

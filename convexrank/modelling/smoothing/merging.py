@@ -8,6 +8,7 @@ all; how good their minimiser is, the risk of all rows there tells.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.highest import border_of
+from convexrank.modelling.narrowing import narrowed
 from convexrank.modelling.program import Program
 
 Array = np.ndarray
@@ -98,12 +100,16 @@ class _Sides:
     """Side of each kink on which every row is, and which rows are near one."""
 
     def __init__(self, program: Program, scores: Array, share: float) -> None:
-        self.program, self.share = program, share
-        self.values, memories = program.up(scores)
-        self.adjoints = program.down(memories)
+        self.program, self.share, self.scores = program, share, scores
+        # sums of lower rows that do not count are not taken
+        self.counted = narrowed(program, scores)
+        self.values, memories = self.counted.up(scores)
+        self.adjoints = self.counted.down(memories)
         self.sides = np.zeros(program.rows, dtype=np.intp)
         # rows near a kink, and rows on no line
         self.near, self.bent = np.zeros((2, program.rows), dtype=bool)
+        # how near, at any kink: scores move by about the same everywhere
+        self.reach = 0.0
         # by place, whose entries are functions of their own row and of levels; whose are sums over other rows
         self.own: set[int] = set()
         self.sums: dict[int, Array] = {}
@@ -147,7 +153,8 @@ class _Sides:
     def _note(self, rows: Any, side: Array, distance: Array, bent: Any = False) -> None:
         """Take note of a kink: the side of each row, 0, 1 or 2, rows whose distance is small, and those on no line."""
         self.sides[rows] = 3 * self.sides[rows] + side
-        self.near[rows] |= _nearest(distance, self.share)
+        self.reach = max(self.reach, _reach(distance, self.share))
+        self.near[rows] |= distance <= self.reach
         self.bent[rows] |= bent
 
     def _at_kink(self, node: Elementwise, place: int) -> None:
@@ -159,31 +166,32 @@ class _Sides:
         self._note(rows, x > 0.0, np.abs(x), (x > 0.0) & (degree > 1))
 
     def _at_kinks_of_pairs(self, k: int, node: PairSums, upper: int, lower: int) -> None:
-        degree, counted = _degree(node.function), self.adjoints[k] > 0.0
+        degree, counts = _degree(node.function), self.adjoints[k] > 0.0
         above, below = node.upper_axis.places, node.axis.places
         apart = upper in self.own and lower in self.own and k not in self.program.constant_adjoints
         if degree is None or not apart:
             self.bent[above] = self.bent[below] = True
             return
-        x, y = self.values[upper], self.values[lower]
-        self.sums[k] = y
+        x, y = self.values[upper], self.values[lower][counts]
+        self.sums[k] = self.values[lower] if self.counted is self.program else self.scores[below]
         # a positive whose pairs with all negatives that count are on one side of the kink
-        least, most = 1.0 + y[counted].min() - x, 1.0 + y[counted].max() - x
+        least, most = 1.0 + y.min() - x, 1.0 + y.max() - x
         bent = (most > 0.0) & ((least <= 0.0) | (degree > 1))
         self._note(above, least > 0.0, np.maximum(np.maximum(least, -most), 0.0), bent)
 
     def _at_border(self, node: Highest, place: int) -> None:
-        rows, x = node.over.places, self.values[place]
+        rows = node.over.places
+        if place not in self.own and place not in self.sums:
+            self.bent[rows] = True
+            return
+        x = self.values[place] if place in self.own else self.sums[place]  # with which sums rise
         border = border_of(node, x)[0]
         side = (x > border).astype(np.intp)
         side += x >= border
         if place in self.own:
             self._note(rows, side, np.abs(x - border))
-        elif place in self.sums:  # which rise with the score, on no line
-            y = self.sums[place]
-            self._note(rows, side, np.maximum(y[x >= border].min() - y, 0.0), x >= border)
-        else:
-            self.bent[rows] = True
+        else:  # on no line
+            self._note(rows, side, np.maximum(border - x, 0.0), x >= border)
 
 
 def _degree(function: Function) -> int | None:
@@ -192,11 +200,11 @@ def _degree(function: Function) -> int | None:
     return len(found) - 1 if found is not None and len(found) in (2, 3) and not any(found[:-1]) else None
 
 
-def _nearest(distance: Array, share: float) -> Array:
-    """Return which rows are about the nearest; a part of the rows tells how near these are."""
+def _reach(distance: Array, share: float) -> float:
+    """Return how far about a share of the rows is at most; a part of the rows tells."""
     count = max(int(share * len(distance)), _LEAST)
     if count >= len(distance):
-        return np.ones(len(distance), dtype=bool)
+        return math.inf
     some = distance[:: max(1, len(distance) // _TOLD)]
     last = min(count * len(some) // len(distance), len(some) - 1)
-    return distance <= np.partition(some, last)[last]
+    return float(np.partition(some, last)[last])

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
+from convexrank.backend.cached import cached_property, preset
 from convexrank.modelling import conjugate
 from convexrank.modelling.curvature.products import State, gradient_moved
 from convexrank.modelling.expressions import (
@@ -35,14 +35,15 @@ from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.highest import means_of_highest, partial_shares, squares_of
 from convexrank.modelling.kernels.interpolated import interpolated_blocks
 from convexrank.modelling.kernels.pairs import WindowedPairs
+from convexrank.modelling.narrowing import narrowed
 from convexrank.modelling.program import Program
 
 Array = np.ndarray
 
 # A hinge is smoothed over a width so many times smaller than a maximum's, over which hundreds of entries may share it:
 # so that what smoothing costs falls at about the same rate in both. Beside a mean of more entries it is the range of
-# scores over which these enter the mean; sums over pairs have so many kinks that they need not be narrower.
-_NARROWER = 30.0
+# scores over which these enter the mean; sums over pairs have so many kinks that theirs may be wider by a factor.
+_NARROWER, _WIDER = 30.0, 4.0
 # The largest width of a hinge beside a maximum; the first one without: all pairs of equal scores are within it.
 _HINGE, _TWICE = 1.0, 2.0
 # Pairs for each row that are taken one by one at the first width.
@@ -125,7 +126,7 @@ class Smoothing:
 
     def widths(self, width: float) -> dict[int, tuple[float, float]]:
         """Return the widths of the atoms with kinks by their places, and their derivatives in the width."""
-        of_rows, of_pairs = (self._narrow(width, by) for by in (self._narrower, _NARROWER))
+        of_rows, of_pairs = (self._narrow(width, by) for by in (self._narrower, self._narrower / _WIDER))
         found = {}
         for k, node in enumerate(self.program.nodes):
             if isinstance(node, Highest):
@@ -140,6 +141,7 @@ class Smoothing:
         """The width of a hinge, and its derivative."""
         if not self._tops:
             return width, 1.0
+        by = max(by, _NARROWER)
         return (width / by, 1.0 / by) if width / by <= self._window else (self._window, 0.0)
 
     def at(self, width: float) -> Program:
@@ -153,11 +155,21 @@ class Smoothing:
             self._last = width, self.program.with_atoms(atoms)
         return self._last[1]
 
+    def near(self, scores: Array, width: float) -> Smoothing:
+        """Return the smoothing without rows that have no share at the scores, where these are many: equal there."""
+        program = narrowed(self.program, scores, self.at(width))
+        if program is self.program:
+            return self
+        made = Smoothing(program)
+        preset(made, _tops=self._tops, _narrower=self._narrower, _window=self._window)
+        return made
+
     def risk(self, scores: Array, width: float) -> SmoothRisk:
         """Return the smooth function at the scores of all rows."""
-        made = self.at(width)
+        near = self.near(scores, width)
+        made = near.at(width)
         values, memories = made.up(scores)
-        return SmoothRisk(self, width, made, scores, (values, memories, made.down(memories)))
+        return SmoothRisk(near, width, made, scores, (values, memories, made.down(memories)), self)
 
     @cached_property
     def of_kinks(self) -> list[int]:
@@ -214,7 +226,7 @@ class SmoothRisk:
     Parameters
     ----------
     smoothing : Smoothing
-        The smooth functions of all widths.
+        The smooth functions of all widths, of the rows that have a share.
     width : float
         The width μ.
     program : Program
@@ -223,6 +235,8 @@ class SmoothRisk:
         The scores.
     state : tuple of list
         Values, memories and adjoints.
+    whole : Smoothing
+        The smooth functions of all rows.
     """
 
     smoothing: Smoothing
@@ -230,6 +244,7 @@ class SmoothRisk:
     program: Program
     scores: Array
     state: State
+    whole: Smoothing
 
     @property
     def value(self) -> float:
@@ -262,12 +277,16 @@ class SmoothRisk:
         made = self.program
         parts = [(k, leaf.entries(image)) for k, leaf in made.leaves]
 
+        def of_others(length: float) -> tuple[float, float]:
+            there = self.whole.risk(self.scores + length * image, self.width)
+            return there.value, float(there.gradient @ image)
+
         def at(length: float) -> tuple[float, float]:
             values, memories = made.up(self.scores + length * image)
             adjoints = made.down(memories)
             return float(np.add.reduce(values[-1])), sum(float(adjoints[k] @ part) for k, part in parts)
 
-        return at
+        return at if self.whole is self.smoothing else of_others  # which rows have a share changes on the way
 
     @property
     def offset(self) -> float:

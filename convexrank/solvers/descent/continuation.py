@@ -12,32 +12,44 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Convex
 from convexrank.core.cutting_planes import has_conic_solver
 from convexrank.core.loop import State, scale_of
-from convexrank.core.results import Witness
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
 from convexrank.solvers._conic_point import ASKED, conic_point
 from convexrank.solvers._handed_over import HandedOver
-from convexrank.solvers.descent._smoothed_path import (
-    Place,
-    System,
-    place_at,
-    searched,
+from convexrank.solvers.descent.smoothed.minimum_at_zero import minimum_at_zero
+from convexrank.solvers.descent.smoothed.places import System, place_at, searched
+from convexrank.solvers.descent.smoothed.states import (
+    Path,
+    Settled,
+    advanced,
+    at_width,
+    begun,
+    first_width,
+    gap_of,
+    looked,
+    narrowest,
+    paced,
+    reported,
+    sufficient,
 )
 from convexrank.solvers.row_faces import Mergeable, Smoothable
 
 Array = np.ndarray
 
-# The width shrinks once what Newton's method can still gain is below this share of what the smoothing costs.
-_SHARE = 0.1
-# Widths below this share of the first are rounding.
-_NARROWEST = 1e-13
+# The width shrinks once what Newton's method can still gain is no more than so many times what the smoothing costs: one
+# step of it more is in the prediction.
+_SHARE = 3.0
 # Newton steps at a width after which it is raised again.
 _PATIENCE = 8
-# Steps without a better value or bound after which there is none to be had.
-_IDLE = 200
-# The gap on some rows that is enough to begin with all of them, and how much smaller it is to be on merged rows.
-_ROUGH, _SMALLER = 1e-2, 1e-3
+# The gap on so many rows that is enough to begin with more of them; and how much smaller it is to be on merged rows.
+_ROUGH, _FEWEST, _SMALLER = 1e-2, 4_000, 1e-3
 # The least share of rows that stands alone, by what it changes after a round, and the most; how many rounds there are.
 _LEAST_ALONE, _FEWER, _MORE, _MOST, _ROUNDS = 0.008, 0.2, 2.0, 0.35, 8
+# Where the gap with all rows is no more than so many times that with merged ones these are solved with on.
+_AS_GOOD = 3.0
+# A part of so many rows is solved with some of them merged in its turn.
+_SMALL = 10_000
+# The tolerance until that of the run is known.
+_USUAL = 1e-8
 # The limit at width 0 is the next point if it is no farther from that of the width than this share of its length.
 _BESIDE = 0.3
 # Where a round lowers the gap to no less than this share, the next begins where it did: with too few rows alone it may
@@ -71,6 +83,9 @@ class Continuation:
 
     Of very many rows few are near a kink, and the others may be merged into means without a change of the risk near a
     point. Then a step is a solve with merged rows, and a look at its point with all rows, which the gap is about.
+
+    Whether w = 0 is the minimum, as where no direction puts the positives above the highest negatives, a few steps at a
+    width of almost 0 tell first: near 0 the path is straight, and so are its multipliers those of all widths.
 
     Where l2 is rounding beside the features this method may end early, or take many steps; :class:`Bundle` then goes on
     from its best point, and the message says so.
@@ -114,52 +129,72 @@ class Continuation:
             raise ValueError(f"shrink is {self.shrink}, expected a factor below 1.")
 
     def init(self, problem: Convex, x0: Array) -> State:
-        """Evaluate at the start."""
+        """Evaluate at the start; look whether that is the minimum where it is 0."""
         width = problem.face(Smoothable).first_width()
-        here = place_at(problem, np.array(x0, dtype=np.float64), width)
-        path = _Path(here, here.objective, -math.inf, width * _NARROWEST, self.shrink)
-        return _reported(path, here.w, None)
+        x0 = np.array(x0, dtype=np.float64)
+        found = None if x0.any() or len(x0) > self.dense else minimum_at_zero(problem)
+        if found is not None:
+            value, there = found
+            path = Path(there, value, -math.inf, narrowest(problem), self.shrink)
+            return advanced(path, reported(path, x0, None), [there])
+        if "Mergeable" not in problem.capabilities:
+            return begun(problem, x0, width, self.shrink)
+        w, width, gap = self._of_some_rows(problem, x0, width)
+        state, share = begun(problem, w, width, self.shrink), problem.face(Mergeable).first_share
+        path = replace(state.memory, rounds=_ROUNDS, share=share, expected=gap)
+        return advanced(path, state, [place_at(problem, x0, width)] if x0.any() else [])
 
-    def _round(self, problem: Convex, path: _Path, state: State) -> State:
+    def _round(self, problem: Convex, path: Path, state: State) -> State:
         """Solve with merged rows, of which those near kinks at the last point stand alone; look at it with all rows."""
-        rows = problem.face(Mergeable)
-        w, width, gap, share = path.here.w, path.here.width, path.best - path.lower, path.share
-        if not share:
-            some = self._solved(rows.first(), w, width, _ROUGH)
-            w, width, gap = some.memory.here.w, some.memory.here.width, _ROUGH * max(1.0, abs(some.value))
-            share = rows.first_share
-        merged = rows.at(w, share, path.sides)
+        w, width, share = path.here.w, path.here.width, path.share
+        gap = min(path.best - path.lower, path.expected)
+        merged = problem.face(Mergeable).at(w, share, path.sides)
         if merged is None:
-            return _advanced(replace(path, rounds=0), state, [place_at(problem, w, width)])
-        part, sides = merged
-        goal = max(0.5 * state.tol, _SMALLER * gap / max(1.0, abs(path.best)))
-        found = self._solved(part, w, min(_WIDER * width, problem.face(Smoothable).first_width()), goal)
+            return self._on_path(problem, replace(state, memory=replace(path, rounds=0)))
+        (part, sides), scale, least = merged, scale_of(path.best), 0.5 * (state.tol or _USUAL)
+        goal = max(least, _SMALLER * gap / scale)
+        found = self._solved(
+            part, begun(part, w, min(_WIDER * width, first_width(problem)), self.shrink), goal
+        )
+        seen = looked(problem, found, goal * scale)
+        if goal > least and gap_of(seen) <= _AS_GOOD * goal * scale:  # the same rows do for all digits
+            found = self._solved(part, self._nested(part, found), least)
+            seen = looked(problem, found, least * scale)
         last = found.memory.here
-        seen = [place_at(problem, last.w, last.width)]
-        if seen[0].objective - seen[0].bound > 2.0 * goal * max(1.0, abs(path.best)):
-            seen.append(place_at(problem, found.x, last.width))
         # at a trivial minimum, near 0, all rows tie: which are highest on the way there is what multipliers depend on
         beside = float(np.linalg.norm(found.x - last.w)) <= _BESIDE * float(np.linalg.norm(last.w))
-        ahead = _advanced(
-            replace(path, here=seen[-1 if beside else 0], rounds=path.rounds - 1, sides=sides), state, seen
-        )
+        here, first = seen[-1 if beside else 0], path.expected < math.inf
+        after = replace(path, here=here, rounds=path.rounds - 1, sides=sides, expected=math.inf)
+        ahead = advanced(after, state, seen)
         next_share = (
             max(share * _FEWER, _LEAST_ALONE) if ahead.residual < 0.1 * gap else min(share * _MORE, _MOST)
         )
         memory = replace(ahead.memory, share=next_share)
-        if path.share and not ahead.residual <= _NO_GAIN * gap:
+        if not first and not ahead.residual <= _NO_GAIN * gap:
             memory = replace(memory, here=path.here, rounds=min(path.rounds - 1, _TRIED))
         return replace(ahead, memory=memory)
 
-    def _solved(self, part: Convex, w: Array, width: float, tol: float) -> State:
-        """Take steps from a point and a width until the gap is small enough."""
-        here = place_at(part, w, width)
-        narrowest = part.face(Smoothable).first_width() * _NARROWEST
-        path = _Path(here, here.objective, -math.inf, narrowest, self.shrink, rounds=0)
-        state = _reported(path, w, None)
-        while state.residual > tol * max(1.0, abs(state.value)) and not state.stalled:
+    def _of_some_rows(self, problem: Convex, w: Array, width: float) -> tuple[Array, float, float]:
+        """Solve with few rows, and with more; return the point, the width, and about how large a gap to expect."""
+        gap, whole = math.inf, first_width(problem)
+        for part in problem.face(Mergeable).first():
+            tol = _ROUGH * min(1.0, _FEWEST / part.face(Mergeable).rows)
+            unit = first_width(part) / whole  # a maximum of fewer rows is as smooth at a smaller width
+            some = self._solved(part, begun(part, w, width * unit, self.shrink), tol)
+            w, width, gap = some.memory.here.w, some.memory.here.width / unit, tol * scale_of(some.value)
+        return w, width, gap
+
+    def _nested(self, part: Convex, found: State) -> State:
+        """Go on with fewer rows alone where a part is not small itself."""
+        if part.face(Mergeable).rows < _SMALL:
+            return found
+        return replace(found, memory=replace(found.memory, rounds=_ROUNDS, share=_FEWER))
+
+    def _solved(self, part: Convex, state: State, tol: float) -> State:
+        """Take steps until the gap is small enough."""
+        while state.residual > tol * scale_of(state.value) and not state.stalled:
             check_time()
-            state = self._on_path(part, state)
+            state = self._on_path(part, replace(state, tol=tol))
         return state
 
     def step(self, problem: Convex, state: State) -> State:
@@ -181,15 +216,15 @@ class Continuation:
         return HandedOver(method, begun, note, _BUNDLES, lower, after.witness).step(problem, after)
 
     def _on_path(self, problem: Convex, state: State) -> State:
-        path: _Path = state.memory
+        path: Path = state.memory
         here = path.here
-        if path.rounds and "Mergeable" in problem.capabilities:
+        if path.rounds:
             return self._round(problem, path, state)
         if here.error <= _SHARE * here.lag or path.steady:
             return self._narrower(problem, path, state)
         if path.steps >= _PATIENCE and path.settled is not None and here.width < 0.7 * path.settled.width:
             wider = replace(path, shrink=math.sqrt(path.shrink))
-            return _at_width(problem, wider, path.settled, path.settled.width * wider.shrink, state)
+            return at_width(problem, wider, path.settled, path.settled.width * wider.shrink, state)
         found = None
         for ridge in _RIDGES if len(here.w) <= self.dense else _RIDGES[:1]:
             direction = -System(here, self.dense, ridge).solve(here.gradient)
@@ -197,19 +232,19 @@ class Continuation:
             if found is not None:
                 break
         if found is None:
-            return _advanced(replace(path, steady=True), state, [])
-        return _advanced(replace(path, here=found, steps=path.steps + 1), state, [found])
+            return advanced(replace(path, steady=True), state, [])
+        return advanced(replace(path, here=found, steps=path.steps + 1), state, [found])
 
-    def _narrower(self, problem: Convex, path: _Path, state: State) -> State:
+    def _narrower(self, problem: Convex, path: Path, state: State) -> State:
         """Follow the path to a smaller width; the end of its tangent at width 0 may be the answer."""
         here = path.here
         if here.width <= path.narrowest:
             return replace(state, stalled=True)
-        path = replace(path, shrink=_paced(path, self.shrink))
+        path = replace(path, shrink=max(paced(path, self.shrink), sufficient(path, state.tol or _USUAL)))
         system = System(here, self.dense)
         towards, drift = system.solve(here.gradient), system.solve(here.found.drift())
-        settled = _Settled(here.w, here.w - towards, drift, here.width)
-        return _at_width(problem, path, settled, here.width * path.shrink, state)
+        settled = Settled(here.w, here.objective, here.lag, here.w - towards, drift, here.width)
+        return at_width(problem, path, settled, here.width * path.shrink, state)
 
 
 def _bundle() -> Any:
@@ -231,68 +266,3 @@ def _at_minimiser_of_model(problem: Convex, state: State) -> State | None:
     lower, note = state.value - state.residual, _HANDED_OVER.format(state.iteration)
     memory = HandedOver(method, replace(begun, note=ASKED), note, _BUNDLES, lower, state.witness)
     return replace(begun, residual=state.tol * scale_of(begun.value), memory=memory, note=f"{note}; {ASKED}")
-
-
-@dataclass(frozen=True)
-class _Settled:
-    """The point reached at a width, the minimiser beside it, and the path's derivative with the sign changed."""
-
-    reached: Array
-    w: Array
-    drift: Array
-    width: float
-
-    def at(self, width: float) -> Array:
-        """Return the point of the path's tangent at another width."""
-        return self.w + (self.width - width) * self.drift
-
-
-def _paced(path: _Path, shrink: float) -> float:
-    """Return the next factor of the width: bolder after a width that took few steps."""
-    if path.steps <= 4:
-        # bolder by and by where a width had to be put between
-        return max(shrink**1.5 if path.steps <= 2 else shrink, path.shrink**2)
-    return min(path.shrink**0.7, 0.7) if path.steps > 8 else path.shrink
-
-
-def _at_width(problem: Convex, path: _Path, settled: _Settled, width: float, state: State) -> State:
-    """Return the state at another width from the last minimiser, or from the path's tangent at that width or at 0."""
-    check_time()
-    starts = settled.reached, settled.at(width), settled.at(0.0)
-    seen = [place_at(problem, w, width) for w in starts]
-    start = min(seen, key=lambda one: one.smooth if math.isfinite(one.smooth) else math.inf)
-    return _advanced(replace(path, here=start, settled=settled, steps=0, steady=False), state, seen)
-
-
-@dataclass(frozen=True)
-class _Path:
-    here: Place
-    best: float  # the least value so far
-    lower: float  # the best bound so far
-    narrowest: float
-    shrink: float
-    settled: _Settled | None = None
-    steps: int = 0  # at this width
-    steady: bool = False  # rounding hides any descent at this width
-    idle: int = 0
-    rounds: int = _ROUNDS  # on merged rows that are left
-    share: float = 0.0  # of the rows near a kink that stand alone next; 0 at first
-    sides: Array | None = None  # of kinks, on which rows were at the points that rounds began at
-
-
-def _reported(path: _Path, x: Array, witness: Witness | None) -> State:
-    return State(x, path.best, max(path.best - path.lower, 0.0), path, witness=witness)
-
-
-def _advanced(path: _Path, state: State, seen: list[Place]) -> State:
-    """Take note of values and bounds at the points seen."""
-    x, witness, best, lower = state.x, state.witness, path.best, path.lower
-    for one in seen:
-        if one.objective < best:
-            x, best = one.w, one.objective
-        if one.bound > lower:
-            lower = one.bound
-            witness = Witness(one.w[None, :], np.ones(1), np.array([one.width]))
-    idle = 0 if best < path.best or lower > path.lower else path.idle + 1
-    after = _reported(replace(path, best=best, lower=lower, idle=idle), x, witness)
-    return replace(after, stalled=idle > _IDLE)

@@ -19,8 +19,9 @@ Array = np.ndarray
 _HALVINGS = 40
 # A predicted decrease below this share of the value is rounding.
 _HIDDEN = 1e-13
-# A line is followed until its derivative is this share of what it was.
-_FLAT = 0.1
+# A line is followed until its derivative is this share of what it was; not at all where a step of length 1 brings the
+# minimum nearer by this factor.
+_FLAT, _NEARER = 0.1, 0.25
 
 
 @dataclass(frozen=True)
@@ -130,21 +131,27 @@ def searched(problem: Convex, here: Place, direction: Array) -> Place | None:
     slope = float(here.gradient @ direction)
     if not slope < 0.0:
         return None
-    length = 1.0
+    found = place_at(problem, here.w + direction, here.width)
     if -slope > _HIDDEN * max(1.0, abs(here.smooth)):
-        length = _least(here, direction, slope)
-    found = place_at(problem, here.w + length * direction, here.width)
+        length = _least(here, direction, slope, found)
+        if length != 1.0:
+            found = place_at(problem, here.w + length * direction, here.width)
     better = found.smooth < here.smooth or float(np.linalg.norm(found.gradient)) < 0.9 * float(
         np.linalg.norm(here.gradient)
     )
     return found if better else None
 
 
-def _least(here: Place, direction: Array, slope: float) -> float:
+def _least(here: Place, direction: Array, slope: float, end: Place) -> float:
     """Find a step length that descends, with a small share of the derivative at 0: secants between brackets.
 
-    Where a kink is close, a small derivative alone may be far beyond it, and higher than the start.
+    Where a kink is close, a small derivative alone may be far beyond it, and higher than the start. The end of a step
+    of length 1 is known.
     """
+    hidden = _HIDDEN * max(1.0, abs(here.smooth))
+    above, rise = end.smooth - here.smooth, float(end.gradient @ direction)
+    if above <= hidden and (abs(rise) <= _FLAT * -slope or end.error <= _NEARER * here.error):
+        return 1.0
     on_line = here.found.along(direction)
     linear, square = here.l2 * float(here.w @ direction), here.l2 * float(direction @ direction)
 
@@ -158,12 +165,9 @@ def _least(here: Place, direction: Array, slope: float) -> float:
             )
         return above, rise if math.isfinite(rise) else math.inf
 
-    hidden = _HIDDEN * max(1.0, abs(here.smooth))
     low, high, at_low, at_high = 0.0, math.inf, slope, math.inf
-    length = 1.0
+    length, rise = 1.0, rise if math.isfinite(rise) else math.inf
     for _ in range(_HALVINGS):
-        check_time()
-        above, rise = on(length)
         if above <= hidden and abs(rise) <= _FLAT * -slope:
             break
         if rise < 0.0:
@@ -177,4 +181,6 @@ def _least(here: Place, direction: Array, slope: float) -> float:
         else:
             secant = low - at_low * (high - low) / (at_high - at_low)
             length = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+        check_time()
+        above, rise = on(length)
     return length

@@ -1,0 +1,1 @@
+"""Parts of the method that follows the minimisers of smooth functions below a risk with kinks."""
