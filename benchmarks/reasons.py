@@ -70,6 +70,10 @@ REASONS: dict[str, str] = {
         "operations, 3 s, and a way from 0 some dozens of them: two minutes, four times what is wanted. Rows are too "
         "many for the dual Newton method. Thresholds look at all columns once in each round."
     ),
+    r"^(TopPush|RmaxPush hinge), docstrings": (
+        "Words separate these rows, and many negatives share the top: hinges take some 250 steps in narrower and "
+        "narrower smooth functions, each of which solves a system by products that read X twice."
+    ),
     r"^2 processes against 1": (
         "Each process solves the sample by itself: about a quarter of what a process does in a solve of 2 s. Each "
         "evaluation waits for the slower one, and where other work fills the cores the clock shows that work."
