@@ -34,6 +34,7 @@ from pairs import pairs
 from pnorm import exact, pnorm
 from projections import projections
 from promise_coverage import promises
+from reading import reading
 from real_rows import real_rows
 from reasons import explained, reasons
 from report import Section, Table, environment, plain, plain_reasons, restructured, summary
@@ -66,6 +67,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "trees": trees,
     "sizes": sizes,
     "growth": growth,
+    "reading": reading,
     "gpu": gpu,
     "scale": scale,
     "pairs": pairs,

@@ -240,6 +240,7 @@ EQUIVALENT = {
             ): "stretches of an array of at most so many entries are all of it"
             for now in (
                 "!= samples *",
+                "is not samples *",
                 ">= samples *",
                 "> samples ^",
                 "> samples >>",

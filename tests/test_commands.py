@@ -299,6 +299,27 @@ def test_tables_are_read_at_once_as_line_by_line(tmp_path_factory, rows, end):
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("labels", [("0", "1"), ("no", "yes")])
+def test_tables_are_not_read_line_by_line(tmp_path, monkeypatch, labels, packed):
+    """Numbers are read by numpy at once, words a thousand lines at once; the names of the columns alone are split."""
+    path, content = (
+        tmp_path / f"data.csv{'.gz' * packed}",
+        "a,y\n" + f"1.5,{labels[0]}\n2,{labels[1]}\n" * 1_200,
+    )
+    path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+    split, parsed = [], []
+    for name, calls in (("split_quoted", split), ("_parsed", parsed)):
+        asked = getattr(tables, name)
+        monkeypatch.setattr(
+            tables, name, lambda *a, asked=asked, calls=calls, **b: calls.append(a) or asked(*a, **b)
+        )
+    table = read_table(path, "y")
+    assert table.X.tolist() == [[1.5], [2.0]] * 1_200
+    assert len(split) == 1
+    assert len(parsed) == (0 if labels[0] == "0" else 3)
+
+
 @pytest.mark.parametrize("labels", [["0", "1"], ["no", "yes please"], ["0", "1.0", "no"]])
 def test_long_tables_are_read_whole(tmp_path, labels):
     path, n = tmp_path / "data.csv.gz", 2_500

@@ -353,6 +353,19 @@ def test_scores_beside_which_a_log_sum_exp_has_kinks(name, seed, scale):
     assert float(problem.prove(solution).gap) <= 2.0 * solution.gap
 
 
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_line_search_that_ends_in_rounding_hands_over_at_once(seed):
+    """Before its eight short steps Newton's method met values so large that no step lowered them, and FAILED."""
+    X, y = far_apart(1e11, seed)
+    solution = cr.problems.PNormPush(X, y, p=4, l2=1e-5).solve()
+    assert solution.converged
+    handed = re.search(r"newton handed over to continuation after (\d+) steps", solution.message)
+    assert handed is not None
+    assert int(handed[1]) < 8
+    expected = highest_margin(X / 1e11, y, 1.0)
+    assert solution.value * 1e-5 / 1e22 == pytest.approx(expected, rel=tolerance("conic"))
+
+
 @pytest.mark.parametrize("solver", [None, "newton"])
 def test_newton_says_where_it_handed_over(solver):
     """The default as well as the method that is asked for by name; at features of size 1 it ends by itself."""

@@ -13,8 +13,9 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.data.files.lines import is_packed
 from convexrank.graphs import reach
-from convexrank.graphs.io import long_lists
+from convexrank.graphs.io import edge_lists, long_lists
 from convexrank.problems import PageRank
 from tests.tolerances import tolerance
 
@@ -74,12 +75,12 @@ _FIELDS = [
 )
 @pytest.mark.parametrize("delimiter", [",", "\t", " ", ";"])
 def test_long_lists_are_read_as_short_ones(tmp_path, monkeypatch, options, delimiter):
-    file, rng, fast = tmp_path / "edges.csv", np.random.default_rng(0), 0
+    """Half of them are compressed by gzip, whatever their name says."""
+    file, rng, fast = tmp_path / "edges.csv", np.random.default_rng(0), [0, 0]
 
     def noticed(*given):
-        nonlocal fast
         made = long_lists.read_long(*given)
-        fast += made is not None
+        fast[is_packed(given[0])] += made is not None
         return made
 
     monkeypatch.setattr("convexrank.graphs.io.edge_lists.read_long", noticed)
@@ -102,10 +103,48 @@ def test_long_lists_are_read_as_short_ones(tmp_path, monkeypatch, options, delim
         ]
         if trial % 4 == 0:
             lines.insert(int(rng.integers(12)), odd[trial % len(odd)])
-        file.write_text("\r\n".join(lines) if trial % 5 == 0 else "\n".join(lines), encoding="utf-8")
+        content = ("\r\n" if trial % 5 == 0 else "\n").join(lines).encode()
+        file.write_bytes(gzip.compress(content) if trial % 2 else content)
         options = {**options, "delimiter": delimiter}
         assert read_with(monkeypatch, file, 0, **options) == read_with(monkeypatch, file, 10**9, **options)
-    assert fast > 10
+    assert min(fast) > 5
+
+
+def test_a_long_list_that_cannot_be_unpacked_is_refused_with_the_line(tmp_path, monkeypatch):
+    file, whole = (
+        tmp_path / "edges.csv.gz",
+        gzip.compress("".join(f"a{k},b\n" for k in range(5_000)).encode()),
+    )
+    for content in (whole[:-1], whole[: len(whole) // 2], whole[:-6] + b"\0" + whole[-5:]):
+        file.write_bytes(content)
+        said = read_with(monkeypatch, file, 0)
+        assert said == read_with(monkeypatch, file, 10**9)
+        assert "the file starts like a gzip file but cannot be unpacked" in said
+
+
+@pytest.mark.parametrize("line", ["7,9", "7,9,2.5"])
+@pytest.mark.parametrize("sign", ["", "# two\n", "% two\n"])
+def test_a_list_of_numbers_is_read_by_numpy_and_not_line_by_line(tmp_path, monkeypatch, line, sign):
+    """Compressed or not: two lines are looked at. Numpy is told of the sign of comments that it takes longer for."""
+    looked, told, text_lines, loadtxt = [], [], edge_lists.text_lines, np.loadtxt
+
+    def noticed(path):
+        for one in text_lines(path):
+            looked.append(one)
+            yield one
+
+    def loaded(lines, **options):
+        told.append(options["comments"])
+        return loadtxt(lines, **options)
+
+    monkeypatch.setattr(edge_lists, "text_lines", noticed)
+    monkeypatch.setattr(np, "loadtxt", loaded)
+    for file in (tmp_path / "edges.csv", tmp_path / "edges.csv.gz"):
+        content = (sign + f"{line}\n" * 1_000).encode()
+        file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else content)
+        assert links(cr.Graph.read(file, n=10)) == [(7, 9)]
+        assert set(told) == {("#", "%") if "%" in sign else "#"}
+    assert 0 < len(looked) <= 2 * (2 + len(sign.splitlines()))
 
 
 def test_a_separator_at_the_end_of_a_line_is_no_column(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import signal
 import time
 import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -337,6 +338,24 @@ def test_a_point_that_meets_the_tolerance_is_an_answer_however_the_run_ends(end,
     met = solution.gap <= 1e-8 * max(1.0, abs(solution.value))
     assert met == (away == 0.0)
     assert solution.status.name == ("CONVERGED" if met and end != "INTERRUPTED" else end)
+
+
+@pytest.mark.parametrize("away", [0.0, 1e-2])
+def test_where_a_methods_own_evidence_falls_short_the_certificate_looks_for_better(away):
+    """The tangent at the point alone proves little of a maximum; the search finds the others, where they prove more."""
+    problem = PROBLEMS["top"]()
+    x = problem.solve(tol=1e-10).x + away
+    own = cr.Witness(x[None], np.ones(1))
+
+    class Misled(Passing):
+        def init(self, problem, x0):
+            return replace(super().init(problem, x0), witness=own)
+
+    solution = solved(problem, Misled(x, True), tol=1e-8)
+    assert solution.x.tolist() == x.tolist()
+    assert solution.converged == (away == 0.0)
+    assert problem.certificate(x, own).gap > 1e-3
+    assert solution.gap == problem.certificate(x, own if away else None).gap
 
 
 # --- inside JAX -----------------------------------------------------------------------------------------------------

@@ -213,7 +213,7 @@ def test_a_gap_that_says_nothing_leaves_nothing_out():
         assert screening.at(problem, w, replace(point, **changes)) is screening
 
 
-@pytest.mark.parametrize(("margin", "stays"), [(0.5, True), (2.0, False)])
+@pytest.mark.parametrize(("margin", "stays"), [(0.5, True), (0.9, True), (2.0, False)])
 def test_columns_within_rounding_of_l1_stay(margin, stays):
     """Rounding of the sums over rows and columns, of the movement, and of l1 itself."""
     X = np.zeros((50, 12))

@@ -198,6 +198,18 @@ def test_ones_are_no_reason_to_copy_the_features():
     assert np.array_equal(large._centred.X[:, 3], np.zeros(40))
 
 
+@pytest.mark.parametrize("penalties", [{}, {"l2": 1e-2}, {"l1": 1e-2, "l2": 1e-3}], ids=str)
+@pytest.mark.parametrize("name", FORMULATIONS)
+@TRIVIAL
+def test_a_large_column_of_equal_entries_has_no_effect(name, penalties):
+    X, y = grid_rows()
+    plain = solved(name, X, y, **penalties)
+    found = solved(name, np.column_stack([X, np.full(len(X), 1e12)]), y, **penalties)
+    assert abs(found.value - plain.value) <= found.gap + plain.gap
+    assert found.certificate.lower_bound <= plain.value
+    assert found.x[3] == 0.0 or not penalties  # without one any weight is as good
+
+
 @pytest.mark.parametrize("name", [name for name, cls in REGISTRY.items() if issubclass(cls, cr.Formulation)])
 def test_what_depends_on_differences_has_no_part_in_an_offset(name):
     for seed in range(4):

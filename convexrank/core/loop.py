@@ -321,8 +321,18 @@ class Monitor:
             with ending_after(moment_after(self.options) if status in STOPPED else math.inf):
                 self.certificate = self._certificate_of(self.best)
         enough = self.options.tol * scale_of(self.best.value)
+        if status is Status.FAILED and self.best.witness is not None and self.certificate.gap > enough:
+            self._look_without_witness(enough)
         is_bound = self.certificate.kind != "residual"
         return Status.CONVERGED if is_bound and self.certificate.gap <= enough else status
+
+    def _look_without_witness(self, enough: float) -> None:
+        """Let the certificate look for evidence itself: that of the solver may be what it made no progress with."""
+        alone, given = replace(cast(State, self.best), witness=None), cast(Certificate, self.certificate)
+        with ending_after(max(self.options.time_limit - self.seconds, moment_after(self.options))):
+            found = self._certificate_of(alone)
+        if found.gap <= enough and found.kind in ("global", given.kind):
+            self.best, self.certificate = alone, found
 
     def _completed(self, best: State | None) -> State | None:
         """The last state for the whole problem, where it is better than the best one."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,14 @@ def is_packed(path: Any) -> bool:
     """Return whether a file starts as gzip's do."""
     with open(path, "rb") as file:
         return file.read(2) == _GZIP
+
+
+def lacks(path: Any, signs: Collection[bytes]) -> bool:
+    """Return whether a file, plain or compressed by gzip, can be unpacked and has none of these bytes in it."""
+    unpacked: Any = gzip.open if is_packed(path) else open
+    with suppress(*_UNPACKING), unpacked(path, "rb") as file:
+        return not any(sign in block for block in iter(lambda: file.read(1 << 20), b"") for sign in signs)
+    return False
 
 
 def read_bytes(path: Any) -> bytes:

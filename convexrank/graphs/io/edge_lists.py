@@ -17,7 +17,7 @@ import numpy as np
 
 from convexrank.backend.progress import level_of_caller, progress_bar
 from convexrank.data import check_flag, check_integer, shown
-from convexrank.data.files.lines import is_packed, split_quoted, text_lines
+from convexrank.data.files.lines import is_packed, lacks, split_quoted, text_lines
 from convexrank.data.messages import Advised, refusal
 from convexrank.graphs.io.build import MOST_NODES, most_nodes
 from convexrank.graphs.io.long_lists import read_long
@@ -315,11 +315,7 @@ def _parsed(
 
 def _comments(form: _Form) -> str | tuple[str, ...]:
     """The signs of comments that may occur: numpy looks for one of them six times as fast as for two."""
-    if is_packed(form.path):
-        return _COMMENTS
-    with open(form.path, "rb") as file:
-        blocks = iter(lambda: file.read(1 << 20), b"")
-        return _COMMENTS if any(b"%" in block for block in blocks) else "#"
+    return "#" if lacks(form.path, (b"%",)) else _COMMENTS
 
 
 def _warn_of_counts(form: _Form, ends: Array) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.interruption import import_module
-from convexrank.data.files.lines import is_packed
+from convexrank.data.files.lines import is_packed, lacks
 
 Array = np.ndarray
 # From this number of bytes on the import of pandas pays.
@@ -28,7 +28,7 @@ def read_long(
     tuple or None
         The ends of each edge as places in the names, shape (m, 2), the names, sorted, and the weights or None.
     """
-    if delimiter is None or len(delimiter) > 1 or not _is_long_and_simple(path):
+    if delimiter is None or len(delimiter) > 1 or Path(path).stat().st_size < LONG or not lacks(path, _SIGNS):
         return None
     try:
         pandas = import_module("pandas")
@@ -38,7 +38,7 @@ def read_long(
     try:
         frame = pandas.read_csv(
             path, sep=delimiter, header=None, usecols=wanted, skiprows=skip_rows, encoding="utf-8-sig",
-            dtype=object, na_filter=False, quoting=csv.QUOTE_NONE,
+            dtype=object, na_filter=False, quoting=csv.QUOTE_NONE, compression="gzip" if is_packed(path) else None,
         )  # fmt: skip
         if frame.shape[1] != 2 + weighted:
             return None
@@ -51,13 +51,6 @@ def read_long(
         return None
     places, names = named
     return places.reshape(2, -1).T, names, weight
-
-
-def _is_long_and_simple(path: str | Path) -> bool:
-    if is_packed(path) or Path(path).stat().st_size < LONG:
-        return False
-    with open(path, "rb") as file:
-        return not any(sign in block for block in iter(lambda: file.read(1 << 20), b"") for sign in _SIGNS)
 
 
 def _stripped(found: Array, texts: Any) -> tuple[Array, list[str]] | None:

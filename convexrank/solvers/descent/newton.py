@@ -75,9 +75,10 @@ class Newton:
         """One Newton step with line search, or one along the path of ridges."""
         if not isinstance(state.memory, _Memory):
             return state.memory.step(problem, state)
-        memory = state.memory
-        if memory.far >= _PATIENCE and problem.strong_convexity > 0.0:
-            if "Smoothable" in problem.capabilities:
+        memory, strong = state.memory, problem.strong_convexity > 0.0
+        smoothable = strong and "Smoothable" in problem.capabilities
+        if memory.far >= _PATIENCE and strong:
+            if smoothable:
                 return _handed_over(problem, state)
             return _state(problem, _first_ridge(problem, len(state.x)))
         direction = _direction(problem, memory)
@@ -87,6 +88,9 @@ class Newton:
             found = self._searched(problem, memory, direction, predicted)
         if found is None and memory.ridge:
             found = _smaller_ridge(problem, memory)
+        # values may be so large that no step lowers them beyond their rounding
+        if found is None and smoothable and -predicted > _FAR:
+            return _handed_over(problem, state)
         return replace(state, stalled=True) if found is None else _state(problem, found)
 
     def _searched(
