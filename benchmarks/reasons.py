@@ -75,8 +75,8 @@ REASONS: dict[str, str] = {
         "narrower smooth functions, each of which solves a system by products that read X twice."
     ),
     r"l1 = .*, docstrings: time over liblinear's$": (
-        "liblinear stops at 1e-4 of its violation and has no gap. Here the steps end at a certified gap of 1e-6 over all "
-        "20 809 columns; looks at all of them take 7 % of the time, the steps over some hundred columns the rest."
+        "liblinear stops at 1e-4 of its violation and has no gap. Here the steps end at a certified gap of 1e-6 over "
+        "all 20 809 columns; looks at all of them take 7 % of the time, the steps over some hundred columns the rest."
     ),
     r"^2 processes against 1": (
         "Each process solves the sample by itself: about a quarter of what a process does in a solve of 2 s. Each "
