@@ -365,6 +365,15 @@ def test_only_the_files_of_the_folder_are_opened(name, copies, capsys):
     assert "the files are not" in said(folder, capsys)
 
 
+@pytest.mark.parametrize("digit", "0f")
+def test_a_file_has_the_hash_that_is_stated(digit, copies, capsys):
+    """Neither a lower one nor a higher one."""
+    content = read_content(copies / "PNormPush")
+    content["files"]["X.npy"] = digit * 64
+    (copies / "PNormPush" / "certificate.json").write_text(json.dumps(content))
+    assert "X.npy is another file: its SHA-256 differs" in said(copies / "PNormPush", capsys)
+
+
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder", "device"])
 @pytest.mark.parametrize("name", ["X.npy", "certificate.json"])
 def test_what_is_no_plain_file_is_not_read(kind, name, copies, tmp_path, capsys):
