@@ -146,6 +146,19 @@ def test_the_package_reaches_the_annex_by_one_door():
     assert naming_the_annex(texts | planted) == ["convexrank.bounds", "convexrank.data.annex"]
 
 
+def asking_for_the_class_of_rows(texts):
+    """Modules that ask whether rows are a design or pieces, and not what they can do."""
+    kinds = re.compile(r"isinstance\([^()]*,\s*\(?[^()]*\b(?:Design|Chunks|Shards)\b")
+    return [name for name, text in texts.items() if kinds.search(text)]
+
+
+def test_nobody_asks_for_the_class_of_rows():
+    texts = {name: file.read_text() for name, file in modules().items()}
+    assert asking_for_the_class_of_rows(texts) == []
+    planted = {"convexrank.bounds": "if isinstance(X, (np.ndarray, Chunks)):"}
+    assert asking_for_the_class_of_rows(texts | planted) == ["convexrank.bounds"]
+
+
 def test_there_is_no_circle():
     graph = {name: {other for other in others if other != FRONT} for name, others in edges().items()}
     assert circle(graph) is None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import Design
+from convexrank.backend.design import held_as
 
 Array = np.ndarray
 
@@ -30,7 +30,7 @@ def dense(matrix: Any) -> Array:
 
 def columns_of(matrix: Any, places: Array) -> sparse.csc_array:
     """Return columns of a dense matrix, or of a sparse one that is held by columns, in float64; shape (n, k)."""
-    if isinstance(matrix, Design):
+    if not held_as(matrix).built:
         return matrix.columns(places)
     if sparse.issparse(matrix):
         return sparse.csc_array(matrix[:, places], dtype=np.float64)
@@ -42,7 +42,7 @@ def columns_of(matrix: Any, places: Array) -> sparse.csc_array:
 
 def entries(matrix: Any) -> Any:
     """Return a matrix by its entries: a design that was never built is built, sparse; others are returned."""
-    return matrix.tocsr() if isinstance(matrix, Design) else matrix
+    return matrix if held_as(matrix).built else matrix.tocsr()
 
 
 def weighted_gram(rows: Any, weights: Array) -> Array:
@@ -109,7 +109,7 @@ def _sparse_gram() -> Callable[..., None]:
 
 def row_lengths(matrix: Any, units: Array | None = None) -> Array:
     """Return the Euclidean lengths of rows, in units of the columns if given, in float64 and without a copy of all."""
-    if isinstance(matrix, Design):
+    if not held_as(matrix).built:
         return matrix.row_lengths()
     if not isinstance(matrix, np.ndarray):
         rows = sparse.csr_array(matrix)

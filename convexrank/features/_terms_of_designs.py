@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import read_only
-from convexrank.backend.design import Design
+from convexrank.backend.design import held_as
 from convexrank.data import shown
 from convexrank.features._levels import ColumnLevels
 from convexrank.features._shape_terms import Slope, StepFunction, Surface
@@ -47,7 +47,7 @@ def terms_of(
             ]
         elif isinstance(part, Products):
             surfaces += [_surface(part, w, pair, number) for pair in range(len(part.first))]
-        elif isinstance(part, Design):
+        elif not held_as(part).built:
             raise TypeError(
                 f"design is {shown(part)}, expected Thresholds, Products, a matrix, or Stacked of them."
             )

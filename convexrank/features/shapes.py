@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.design import Design
+from convexrank.backend.design import held_as
 from convexrank.core.results import Solution, check_solution, problem_of
 from convexrank.data import check_integer, check_matrix, check_vector, shown
 from convexrank.features._levels import read_columns
@@ -289,7 +289,7 @@ def _weights_and_design(solution: Any, design: Any) -> tuple[Array, Any]:
             design = getattr(problem_of(solution, "pass its design, too"), "X", None)
     elif design is None:
         check_solution(solution, "a Solution, or weights together with design")
-    if not isinstance(design, Design):
+    if held_as(design).built:
         raise TypeError(
             f"design is {shown(design)}, expected features.Thresholds, Products or Stacked: with a matrix as X a "
             "problem has weights and no functions; solve it with X=features.Thresholds(X)."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import Design
+from convexrank.backend.design import held_as
 from convexrank.data import check_choice, check_kernel, check_matrix, check_positive, check_vector
 from convexrank_annex.bounds.rademacher import RademacherAverage, drawn, pairs
 
@@ -75,7 +75,7 @@ def rademacher_linear(
     """
     dual, bound = check_choice(norm, _NORMS, "norm")
     size = check_positive(radius, "radius")
-    if isinstance(X, Design):
+    if not held_as(X).built:
         raise TypeError("X is a design whose columns are never built; pass a matrix of features.")
     matrix = check_matrix(X, most=_LARGEST)
     rng, first, second = pairs(matrix.shape[0], seed, "X")
@@ -198,7 +198,7 @@ def rademacher_thresholds(X: Any, y: Any, *, draws: int = 100, seed: int = 0) ->
     >>> round(average.value, 3), round(bounds.rademacher_vc(400, 2).value, 3)
     (0.089, 0.326)
     """
-    if isinstance(X, Design) or sparse.issparse(X):
+    if not held_as(X).built or sparse.issparse(X):
         raise TypeError("X is sparse, or a design, expected a dense array; pass its columns as one.")
     matrix = check_matrix(X)
     labels = check_vector(y, matrix.shape[0], "y")

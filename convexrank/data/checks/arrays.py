@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import Design
+from convexrank.backend.design import held_as
 from convexrank.data.checks.values import LARGEST, SMALLEST
 from convexrank.data.frames import codes_of, is_missing, refuse_missing
 from convexrank.data.messages import shown
@@ -109,7 +109,7 @@ def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64, most: float =
         When X is not two-dimensional, empty, not numeric, complex, or has NaN, infinite or too large entries; when the
         arrays of a sparse X do not fit together.
     """
-    if isinstance(X, Design):
+    if not held_as(X).built:
         if dtype != np.float64:
             raise ValueError(
                 f"{name} is {shown(X)}, whose products are made in float64; leave dtype at 'float64'."

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.design import held_as
 from convexrank.data.chunks.arguments import arrays_of, column_of
 from convexrank.data.chunks.chunks import SOURCES, Chunks
 from convexrank.data.chunks.pieces import NoRowsError, Raw
@@ -48,9 +49,10 @@ def local_rows(X: Any, y: Any, qid: Any, beat: Callable[[], None]) -> Local:
     """
     if callable(X) and not hasattr(X, "shape"):
         X = X()
-    if isinstance(X, (Chunks, *SOURCES)) and (y is not None or qid is not None):
+    are_chunks = not held_as(X).in_memory
+    if (are_chunks or isinstance(X, SOURCES)) and (y is not None or qid is not None):
         raise TypeError(f"X is {shown(X)}, which has labels of its own; leave y and qid out.")
-    if isinstance(X, Chunks):
+    if are_chunks:
         if hasattr(X, "own"):
             raise TypeError("X is Shards, the rows of all processes; pass the rows of this one.")
         return Local(X, X.shape[1])
