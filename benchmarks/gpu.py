@@ -125,6 +125,7 @@ def resampled(rounds: int) -> dict[str, float]:
     import numpy as np
 
     import convexrank as cr
+    from convexrank.core.capabilities import Batched
     from convexrank.solvers.weighted_newton import points_by_grams
 
     rng = np.random.default_rng(0)
@@ -133,7 +134,7 @@ def resampled(rounds: int) -> dict[str, float]:
     problem = cr.problems.PNormPush(X, y, p=4, l2=1e-2)
     draws = rng.multinomial(_ROWS, np.full(_ROWS, 1 / _ROWS), size=_BOOTSTRAPS).astype(float)
     first = problem.solve()
-    members = problem.weighted(draws, None)
+    members = problem.face(Batched).members(draws, None)
     points = points_by_grams(members, first.x, 1e-8)
     made = [problem.changed(sample_weight=draw) for draw in draws[:50]]
 
@@ -145,7 +146,7 @@ def resampled(rounds: int) -> dict[str, float]:
         {
             "one warm solve": problem.solve,
             "together": lambda: cr.solve_many(problem, sample_weight=draws),
-            "of these reading the weights": lambda: problem.weighted(draws, None),
+            "of these reading the weights": lambda: problem.face(Batched).members(draws, None),
             "of these the steps": lambda: points_by_grams(members, first.x, 1e-8),
             "of these the certificates": lambda: members.certificates(points),
             "one by one, warm, a twentieth": alone,

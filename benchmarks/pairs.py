@@ -280,6 +280,7 @@ def beside_earlier(rows: int, times: int, repeats: int) -> dict[str, Any]:
     from instances import linear_rows
 
     import convexrank as cr
+    from convexrank.solvers.row_faces import ScoreRisk
 
     X, y = linear_rows(rows)
     scores = X @ np.linspace(0.1, 0.3, X.shape[1])
@@ -293,7 +294,7 @@ def beside_earlier(rows: int, times: int, repeats: int) -> dict[str, Any]:
     }
     found = {}
     for name, (problem, earlier) in evaluations.items():
-        now = partial(problem.risk_and_score_gradient, scores)
+        now = partial(problem.face(ScoreRisk).value_and_gradient, scores)
         for ours, theirs in zip(now(), earlier(), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9 * np.abs(theirs).max())
         jobs = {key: partial(_often, one, times) for key, one in (("now", now), ("earlier", earlier))}

@@ -20,7 +20,7 @@ import numpy as np
 from convexrank.backend.interruption import import_module
 from convexrank.data import check_vector
 from convexrank.problems._formulation import Formulation
-from convexrank.solvers.row_faces import HessianProducts
+from convexrank.solvers.row_faces import HessianProducts, ScoreRisk
 
 __all__ = ["Objective", "catboost", "lightgbm", "torch", "xgboost"]
 
@@ -86,7 +86,7 @@ class Objective:
         """
         scores = check_vector(scores)
         n, made = len(scores), self._problem(len(scores), y, sample_weight, group)
-        _, gradient = made.risk_and_score_gradient(scores)
+        _, gradient = made.face(ScoreRisk).value_and_gradient(scores)
         has_curvature = "TwiceDifferentiable" in made.capabilities
         curvature = (
             made.face(HessianProducts).products(scores).diagonal if has_curvature else np.abs(gradient)
@@ -96,7 +96,8 @@ class Objective:
     def risk(self, scores: Any, y: Any, sample_weight: Any = None, group: Any = None) -> tuple[float, Array]:
         """Return the risk and its gradient, shape (n,); arguments and errors are those of a call."""
         scores = check_vector(scores)
-        value, gradient = self._problem(len(scores), y, sample_weight, group).risk_and_score_gradient(scores)
+        made = self._problem(len(scores), y, sample_weight, group)
+        value, gradient = made.face(ScoreRisk).value_and_gradient(scores)
         return float(value), gradient
 
     def _problem(self, n: int, y: Any, sample_weight: Any, group: Any) -> Any:

@@ -39,7 +39,7 @@ def weights(kind):
     """The shares of positives and of negatives in the gradient, the highest score first."""
     taken = {name: options[name] for name in inspect.signature(kind).parameters if name in options}
     problem = kind(scores[:, None], y, **taken)
-    gradient = problem.reference_scores(scores)[1]
+    gradient = problem.program.value_and_gradient(scores)[1]
     parts = [gradient[np.flatnonzero(y == label)] for label in (1, 0)]
     ranked = [part[np.argsort(-scores[y == label])] for part, label in zip(parts, (1, 0), strict=True)]
     return [np.abs(part) / np.abs(part).sum() for part in ranked], taken

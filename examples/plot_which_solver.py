@@ -38,7 +38,7 @@ for problem in (
     problems.TopPush(X, y, l2=1e-3),
     problems.TopPush(X, y, l1=1e-2),
 ):
-    print(f"{type(problem).__name__}: {problem.default_solver}, {problem.default_reason}")
+    print(f"{type(problem).__name__}:", problem.solve().message.partition("; ")[2])
 
 # %%
 # Many rows

@@ -43,7 +43,7 @@ def layout():
     problem = PROBLEMS["PNormPush"]()
     with jax.enable_x64(True):
         (function, units), x = shared(
-            mesh_of(8), lambda: (problem.jax_objective(), problem.units), np.zeros(6)
+            mesh_of(8), lambda: (problem.jax_objective(), problem._column_scales), np.zeros(6)
         )
         columns = function.args[1][0]
         slope = jax.jit(jax.grad(lambda function, x: function(x), argnums=1))(function, x)

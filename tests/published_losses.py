@@ -53,7 +53,7 @@ class SquareAUC(Bipartite):
         apart = [mean(square(group - mean(group))) for group in (f.positive, f.negative)]
         return apart[0] + apart[1] + square(1.0 - mean(f.positive) + mean(f.negative))
 
-    def reference_scores(self, scores):
+    def _reference_scores(self, scores):
         gaps = 1.0 - (scores[self.positives][:, None] - scores[self.negatives])
         slope = np.zeros(len(scores))
         slope[self.positives] = -2.0 * gaps.sum(axis=1) / gaps.size

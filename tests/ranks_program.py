@@ -56,7 +56,7 @@ def found_of(make: Any) -> dict[str, Any]:
         problem = cls(X, y, **({"qid": qid} if kind == "queries" else {}), l2=0.3, **options)
         w = np.linspace(-0.5, 0.7, COLUMNS)
         value, gradient = problem.value_and_gradient(w)
-        certificate, tangent = problem.certificate(w), problem.reference_minorant(w)
+        certificate, tangent = problem.certificate(w), problem._reference_minorant(w)
         solution = problem.solve("lbfgs", tol=1e-12)
         if hasattr(type(problem), "hessian_product"):
             product = problem.hessian_product(w, np.arange(1.0, COLUMNS + 1)).tolist()

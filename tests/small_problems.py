@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import convexrank as cr
+from convexrank.core import capabilities as can
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.score_model import ScoreModel, ScoreProducts, without_products
 from convexrank.graphs.lpq_map import NormMap
@@ -183,7 +184,9 @@ class Convex(Small):
     default_solver = "bundle"
     answer = np.array([1.0, 0.0])
     penalty = Penalty(l2=L2)
-    risk_infimum = 0.0
+
+    def _shape(self):
+        return can.Shape(np.ones(2), risk_infimum=0.0)
 
     def objective(self, w):
         return self.risk_and_subgradient(np.asarray(w))[0] + self.penalty.value(w)
@@ -327,9 +330,6 @@ class FiniteSum(Ridge):
     def nonsmooth_value(self, w):
         return 0.0
 
-    def prox(self, v, step):
-        return v
-
     def gap_estimate(self, w, value, gradient):
         return gap(gradient)
 
@@ -407,11 +407,8 @@ class Field(Small):
     right = np.array([1.0, 3.0])
     answer = np.linalg.solve(matrix, right)
 
-    def field(self, x):
-        return self.matrix @ x - self.right
-
-    def prox(self, v, step):
-        return v
+    def _field(self):
+        return can.Field(lambda x: self.matrix @ x - self.right)
 
 
 class LipschitzField(Field):
@@ -448,11 +445,8 @@ class SingleIndex(Small):
             lambda fitted, w: self.features.T @ (fitted - self.targets),
         )
 
-    def field(self, x):
-        return self.features.T @ (self.features @ x - self.targets)
-
-    def prox(self, v, step):
-        return v
+    def _field(self):
+        return can.Field(lambda x: self.features.T @ (self.features @ x - self.targets))
 
 
 class FixedPoint(Small):
@@ -543,8 +537,11 @@ class SplitFeasibility(Small):
     capabilities = frozenset({"Feasibility", "SplitFeasibility"})
     answer = np.ones(2)
 
-    def violation(self, x):
-        return max(abs(2.0 * float(x.sum()) - 4.0), float(np.maximum(np.maximum(x - 1.0, -x), 0.0).max()))
+    def _feasibility(self):
+        def violation(x):
+            return max(abs(2.0 * float(x.sum()) - 4.0), float(np.maximum(np.maximum(x - 1.0, -x), 0.0).max()))
+
+        return can.Feasibility(violation)
 
     def _split_feasibility(self):
         return faces.SplitFeasibility(
@@ -639,9 +636,11 @@ class Saddle(Small):
     """M(s, w) = ⟨s, Kw⟩ + ⟨a, w⟩ − ½‖w‖² with ‖s‖ ≤ 1; w minimises ½‖w‖² − ⟨a, w⟩ + ‖Kw‖."""
 
     default_solver = "dual-gradient"
-    strong_convexity = 1.0
     K = np.array([[1.0, 0.5], [0.0, 2.0]])
     a = np.array([4.0, 1.0])
+
+    def _shape(self):
+        return can.Shape(np.ones(2), strong_convexity=1.0)
 
     @property
     def answer(self):

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     def curved(x: Formulation) -> can.TwiceDifferentiable:
         return x
 
-    def learned(x: LearnedDivergence) -> tuple[can.Proximal, can.Field, can.Smooth]:
-        return x, x, x
+    def learned(x: LearnedDivergence) -> tuple[can.Proximal, can.Smooth]:
+        return x, x
 
     def kernel(x: KernelLearnedDivergence) -> tuple[can.Exact, can.Smooth, can.Proximal, can.Certified]:
         return x, x, x, x
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     def cosine(x: RankCosine) -> tuple[can.Smooth, can.Certified]:
         return x, x
 
-    def link(x: RealizableLink) -> tuple[can.Exact, can.Feasibility, can.Certified]:
-        return x, x, x
+    def link(x: RealizableLink) -> tuple[can.Exact, can.Certified]:
+        return x, x
 
-    def rank(x: PageRank) -> tuple[can.FixedPoint, can.Referenced, can.Certified, can.Ordered]:
-        return x, x, x, x
+    def rank(x: PageRank) -> tuple[can.FixedPoint, can.Referenced, can.Certified]:
+        return x, x, x
 
     def game(x: PageRankGame) -> tuple[can.Exact, can.Certified]:
         return x, x
@@ -76,5 +76,5 @@ if TYPE_CHECKING:
     def trust(x: TrustPropagation) -> tuple[can.FixedPoint, can.Referenced, can.Certified]:
         return x, x, x
 
-    def norms(x: LpqRank) -> tuple[can.FixedPoint, can.Referenced, can.Certified, can.Ordered]:
-        return x, x, x, x
+    def norms(x: LpqRank) -> tuple[can.FixedPoint, can.Referenced, can.Certified]:
+        return x, x, x

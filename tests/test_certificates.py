@@ -105,8 +105,8 @@ def test_a_bound_above_the_value_refutes_itself():
             -math.inf,
         )
 
-        def reference_minorant(self, w):
-            honest = cr.problems.PNormPush([[1.0], [0.0]], [1, 0], p=1, l2=1.0).reference_minorant(w)
+        def minorant(self, w, width):
+            honest = cr.problems.PNormPush([[1.0], [0.0]], [1, 0], p=1, l2=1.0)._reference_minorant(w)
             lie = 0.0 if w[0] == 1.0 else 5.0
             return replace(honest, risk=honest.risk + lie, offset=honest.offset + lie)
 
@@ -114,9 +114,7 @@ def test_a_bound_above_the_value_refutes_itself():
     witness = cr.Witness(np.array([[0.5]]), np.ones(1))
     bundle = Bundle(problem)
     bundle.add(witness.points[0])
-    assert (
-        bundle.bound(np.ones(1), math.inf) > problem.reference_minorant(w).risk + 0.5
-    )  # above the value: a lie
+    assert bundle.bound(np.ones(1), math.inf) > problem.minorant(w, 0.0).risk + 0.5  # above the value: a lie
     honest = certify(problem, w, witness)
     assert honest.gap == certify(problem, w, cr.Witness(w[None, :], np.zeros(1))).gap > 0.0
 
@@ -137,8 +135,8 @@ def test_a_tangent_whose_slope_overflows_proves_nothing():
 
     def certificate(tangent, w):
         problem = SimpleNamespace(
-            penalty=made, dimension=1, differentiable=True, risk_infimum=0.0, unit=1.0,
-            reference_minorant=lambda w: tangent,
+            penalty=made, dimension=1, differentiable=True, risk_infimum=0.0, length_scale=lambda: 1.0,
+            minorant=lambda w, width: tangent,
         )  # fmt: skip
         found = certify(problem, np.array([w]))
         return found.gap, found.lower_bound
@@ -165,8 +163,8 @@ def test_the_tangent_of_a_risk_with_kinks_is_enough_where_none_is_near():
     """The margin of the one pair is 0.01 at the minimiser, far from the kink at 1."""
     problem, best = cr.problems.ConvexRisk([[0.1], [0.0]], [1, 0], "hinge", l2=1.0), np.array([0.1])
     assert problem.objective(best) < min(problem.objective(best * share) for share in (0.99, 1.01))
-    assert not problem.differentiable
-    found = certificates.own_gap(problem, problem.reference_minorant(best), best, math.inf)
+    assert not problem._differentiable
+    found = certificates.own_gap(problem._linear_risk(), problem._reference_minorant(best), best, math.inf)
     assert 0.0 <= found <= tolerance("summation")
 
 
@@ -189,7 +187,7 @@ def test_rounding_is_taken_off_the_bound_of_a_far_point():
     """What cancels between risk and slope at a far point is what the bound gives up, at least."""
     problem = cr.problems.PNormPush(np.array([[1.0], [0.3], [0.0]]), [1, 0, 0], p=2, l2=1.0)
     for scale in (1e3, 1e6, 1e9, 1e12, 1e15):
-        far = problem.reference_minorant(np.array([-scale]))
+        far = problem._reference_minorant(np.array([-scale]))
         # the slope is -1 to the last digit there; R(w) + w is what two negatives of weight a half leave of it
         exact = -0.5 * math.log(2.0)
         assert abs(far.offset - exact) <= far.offset_error
@@ -284,7 +282,7 @@ def test_a_gap_for_very_many_rows_is_never_below_the_true_error(p, pieces, monke
         least = push_value(X, labels, best, p, l2, 0.0)
         for step in (0.0, 1e-12, 1e-8, 1e-4, 1e-2, 0.1, 0.5, 2.0):
             w = best.astype(float) + step / scale * rng.normal(size=3)
-            certificate, tangent = problem.certificate(w), problem.reference_minorant(w)
+            certificate, tangent = problem.certificate(w), problem._reference_minorant(w)
             error = push_value(X, labels, w.astype(Long), p, l2, 0.0) - least
             digits = 16 * np.finfo(Long).eps * max(1.0, abs(X @ w).max())
             assert certificate.kind == "global"
@@ -309,7 +307,7 @@ def test_a_bound_over_a_ball_holds_for_data_without_a_minimiser(positives):
     for w in (0.0, 0.1, 1.0, 20.0, 400.0):
         found = problem.certificate([w])
         assert found.kind == "ball"
-        assert found.radius == pytest.approx(10.0 * max(problem.unit, w), rel=tolerance("atoms"))
+        assert found.radius == pytest.approx(10.0 * max(problem._length_scale, w), rel=tolerance("atoms"))
         error = risk(w) - risk(found.radius)
         assert found.gap >= error * (1.0 - tolerance("atoms"))
         assert found.lower_bound <= risk(found.radius) * (1.0 - tolerance("atoms"))
@@ -323,7 +321,7 @@ def test_a_column_of_equal_entries_costs_no_more_than_the_rounding_that_is_allow
     for delta in (0.0, 2.0**-43, -(2.0**-38)):
         column[labels] = 1.0 + delta
         problem = cr.problems.PNormPush(np.c_[np.zeros(rows), column], labels, p=1)
-        tangent = problem.reference_minorant(np.zeros(2))
+        tangent = problem._reference_minorant(np.zeros(2))
         assert abs(tangent.slope[1] + delta) <= tangent.slope_error
         certificate = problem.certificate(np.zeros(2))
         assert (certificate.kind, certificate.gap >= abs(delta) * certificate.radius) == ("ball", True)
@@ -538,7 +536,7 @@ class Scripted:
     def __init__(self, gaps, climbs):
         self.gaps, self.climbs = iter(gaps), iter(climbs)
         self.trusts, self.points = [], []
-        self.problem = SimpleNamespace(penalty=SimpleNamespace(value=lambda w: 0.0))
+        self.risk = SimpleNamespace(penalty=SimpleNamespace(value=lambda w: 0.0))
 
     def suggestion(self, radius, centre, trust, gap):
         self.trusts.append(trust)
@@ -599,7 +597,7 @@ def test_a_minorant_is_of_use_when_its_numbers_and_the_squares_of_its_slope_are_
 def test_a_tangent_of_another_region_is_left_out_of_the_model():
     def problem(size):
         plane = Minorant(1.0, 1.0, np.array([size, -1.0]), 0.0, 0.0, 0.0)
-        return SimpleNamespace(reference_minorant=lambda w: plane)
+        return SimpleNamespace(minorant=lambda w, width: plane)
 
     first = Minorant(1.0, 1.0, np.array([2.0, -3.0]), 0.0, 0.0, 0.0)
     for size, kept in ((1e3, True), (-2.9e6, True), (3.1e6, False), (-3.1e6, False), (math.inf, False)):

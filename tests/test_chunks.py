@@ -99,7 +99,7 @@ def test_value_gradient_and_certificate_are_those_in_memory(case):
         found, truth = pieces.certificate(w), memory.certificate(w)
         assert (found.kind, found.radius) == (truth.kind, truth.radius)
         assert close(found.gap, truth.gap)
-        ours, theirs = pieces.reference_minorant(w), memory.reference_minorant(w)
+        ours, theirs = pieces._reference_minorant(w), memory._reference_minorant(w)
         assert close(ours.slope, theirs.slope)
         assert close(ours.offset, theirs.offset)
         for error in ("risk_error", "offset_error", "slope_error"):
@@ -144,7 +144,7 @@ def test_where_pieces_end_makes_no_difference(at, seed, case):
     w = np.random.default_rng(seed).normal(size=COLUMNS)
     assert close(pieces.value_and_gradient(w)[0], memory.value_and_gradient(w)[0])
     assert close(pieces.value_and_gradient(w)[1], memory.value_and_gradient(w)[1])
-    assert close(pieces.reference_minorant(w).slope, memory.reference_minorant(w).slope)
+    assert close(pieces._reference_minorant(w).slope, memory._reference_minorant(w).slope)
 
 
 @pytest.mark.parametrize("case", ["p norm", "both ends", "ir", "push", "convex risk"])
@@ -162,7 +162,7 @@ def test_scores_that_leave_the_range_of_exponentials():
     for w in (np.full(COLUMNS, 400.0), np.full(COLUMNS, -400.0), np.zeros(COLUMNS)):
         assert close(pieces.value_and_gradient(w)[0], memory.value_and_gradient(w)[0])
         assert close(pieces.value_and_gradient(w)[1], memory.value_and_gradient(w)[1])
-    assert not pieces.reference_minorant(np.full(COLUMNS, 1e308)).usable
+    assert not pieces._reference_minorant(np.full(COLUMNS, 1e308)).usable
 
 
 def test_a_merge_without_weights_is_caught(monkeypatch):
@@ -179,7 +179,7 @@ def test_a_merge_without_weights_is_caught(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(LogSums, "merged", careless)
             assert not close(both("p norm")[1].value_and_gradient(w)[1], truth)
-            assert not close(both("p norm")[1].reference_minorant(w).slope, truth - 0.3 * w)
+            assert not close(both("p norm")[1]._reference_minorant(w).slope, truth - 0.3 * w)
     assert close(pieces.value_and_gradient(w)[1], truth)
 
 

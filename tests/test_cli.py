@@ -21,13 +21,13 @@ def test_verify_prints_a_table_and_exits_with_zero(capsys):
 
 
 def test_verify_exits_with_one_when_anything_disagrees(monkeypatch, capsys):
-    original = cr.problems.IRPush.risk_model
+    original = cr.problems.IRPush._risk_model
 
     def wrong(self, scores):
         risk, constraints = original(self, scores)
         return 1.01 * risk, constraints
 
-    monkeypatch.setattr(cr.problems.IRPush, "risk_model", wrong)
+    monkeypatch.setattr(cr.problems.IRPush, "_risk_model", wrong)
     assert cli.main(["verify", "IRPush", "--instances", "1", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["ok"] is False

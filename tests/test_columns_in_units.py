@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.core.capabilities import Shape
 from convexrank.problems._columns_in_units import ColumnsInUnits, OverABall, PenaltyInUnits, units_of_columns
 from tests.tolerances import tolerance
 
@@ -99,10 +100,11 @@ def test_a_penalty_in_units_is_that_of_the_weights():
 def test_the_problem_in_units_is_the_same_problem():
     X, y = wide(1e6)
     problem = cr.problems.PNormPush(X, y, p=2, **ELASTIC)
-    units = units_of_columns(problem)
+    units = units_of_columns(problem._column_scales)
     assert units[0] == 2.0**-20
     assert (units[1:] >= 0.5).all()
-    same, v = ColumnsInUnits(problem, units), 0.1 * np.random.default_rng(0).normal(size=100)
+    same = ColumnsInUnits(problem, problem.X, problem._risk_model, units)
+    v = 0.1 * np.random.default_rng(0).normal(size=100)
     w = units * v
     value, slope = same.smooth_value_and_gradient(v)
     risk, tangent = same.risk_and_subgradient(v)
@@ -110,8 +112,8 @@ def test_the_problem_in_units_is_the_same_problem():
     assert risk + same.penalty.value(v) == pytest.approx(problem.objective(w), rel=tolerance("summation"))
     assert slope == pytest.approx(tangent + same.penalty.curvatures * v, rel=tolerance("summation"))
     assert slope == pytest.approx(units * problem.smooth_value_and_gradient(w)[1])
-    assert same.strong_convexity == pytest.approx(problem.l2 * units.min() ** 2)
-    assert units_of_columns(cr.problems.PNormPush(*wide(1.0), p=2, **ELASTIC)) is None
+    assert same.face(Shape).strong_convexity == pytest.approx(problem.l2 * units.min() ** 2)
+    assert units_of_columns(cr.problems.PNormPush(*wide(1.0), p=2, **ELASTIC)._column_scales) is None
 
 
 def kinks_by_cvxpy(name, X, y, free, l1=1e-2):

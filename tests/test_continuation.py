@@ -104,17 +104,17 @@ def test_the_linear_function_is_below_the_risk_everywhere(kind):
     rng = np.random.default_rng(kind)
     for width in (1e-6, 0.1, 3.0, 100.0):
         w = rng.normal(size=5)
-        here, tangent = problem._smoothed(w, width), problem.reference_minorant(w, width)
+        here, tangent = problem._smoothed(w, width), problem._reference_minorant(w, width)
         size = 1.0 + abs(here.risk) + float(np.abs(here.slope).max())
         # multipliers are quotients by the width
         off = 1e-12 * size * (1.0 + 1.0 / width)
         assert tangent.offset == pytest.approx(here.offset, abs=off)
         assert np.allclose(tangent.slope, here.slope, rtol=0, atol=off)
         assert here.value <= here.risk + 1e-12 * size
-        assert here.risk == pytest.approx(problem.reference_minorant(w).risk, rel=1e-12)
+        assert here.risk == pytest.approx(problem._reference_minorant(w).risk, rel=1e-12)
         for scale in (0.0, 1e-3, 0.3, 1.0, 10.0):
             other = w + scale * rng.normal(size=5)
-            risk = problem.reference_minorant(other).risk
+            risk = problem._reference_minorant(other).risk
             assert risk >= tangent.offset + tangent.slope @ other - 1e-12 * (size + abs(risk)) * (1 + scale)
 
 

@@ -58,6 +58,12 @@ def test_a_small_problem_has_what_its_protocol_declares_and_no_more(name):
     assert all(fulfils(SMALL[name](), offered) for offered in SMALL[name]().capabilities)
 
 
+def test_a_problem_shows_what_its_user_and_many_methods_call():
+    """What one family of methods calls is a face."""
+    problem = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=4)
+    assert len([name for name in dir(problem) if not name.startswith("_")]) <= 50
+
+
 def test_every_capability_that_a_solver_asks_for_has_a_small_problem():
     ways = [way for name in SOLVERS for way in (load(name).requires, getattr(load(name), "or_requires", ()))]
     assert set().union(*ways) <= set().union(*(cls().capabilities for cls in SMALL.values()))
@@ -85,7 +91,11 @@ def test_a_forgotten_member_is_named(name):
     named = [known[offered] for offered in SMALL[name]().capabilities]
     classes = SMALL[name].__mro__[: SMALL[name].__mro__.index(cr.Problem)]
     whole = {key: value for cls in reversed(classes) for key, value in vars(cls).items()}
-    for member in set().union(*map(members, named)) - set(dir(cr.Problem)) - set(cr.Problem.__annotations__):
+    solver = load(SMALL[name].default_solver)
+    needed = solver.requires | getattr(solver, "or_requires", frozenset())
+    asked = set().union(*map(members, named)) - set(dir(cr.Problem)) - set(cr.Problem.__annotations__)
+    faces = [known[need] for need in needed & SMALL[name]().capabilities if issubclass(known[need], can.Face)]
+    for member in asked | {face.maker for face in faces}:
         kept = {key: value for key, value in whole.items() if key not in (member, "__dict__", "__weakref__")}
         with pytest.raises(
             TypeError, match=rf"{name} names \w+ in its capabilities and lacks {member}; write"

@@ -78,7 +78,7 @@ def test_edges_and_lines_are_those_of_the_objective(make, seed, p, l2):
     j, step, nudge = seed % 5, 0.7, tolerance("difference_step")
     line = oracle.line(oracle.scores(w), oracle.column(j), w[j])
     moved = w + step * np.eye(5)[j]
-    slope = problem.reference_minorant(moved).slope[j] + l2 * moved[j]
+    slope = problem._reference_minorant(moved).slope[j] + l2 * moved[j]
     assert line.slope(step) == pytest.approx(slope, rel=SUMMATION, abs=SUMMATION)
     change = (line.slope(step + nudge) - line.slope(step - nudge)) / (2 * nudge)
     assert line.curvature(step) == pytest.approx(change, rel=nudge, abs=nudge)

@@ -98,7 +98,7 @@ def test_a_dual_has_the_value_of_the_primal(kind, several):
 def test_any_multipliers_that_fit_are_below_the_risk(kind, several):
     """Fenchel's inequality at random multipliers made feasible, and equality at those of the scores."""
     problem, rng = instance(kind, several, l2=0.1), np.random.default_rng(0)
-    found, program = problem.conjugate, problem.program
+    found, program = problem._conjugate, problem.program
     scores = rng.normal(size=problem.rows)
     value = problem._reference_value(scores)
     best = found.at(scores)
@@ -117,7 +117,7 @@ def test_any_multipliers_that_fit_are_below_the_risk(kind, several):
 def test_balls_of_multipliers_are_those_of_floats(kind):
     pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
     problem, rng = instance(kind, True, l2=0.1), np.random.default_rng(1)
-    found = problem.conjugate
+    found = problem._conjugate
     v = found.near(found.at(rng.normal(size=problem.rows)))
     balls = found.exactly(v)
     assert np.array([float(ball) for ball in balls]) == pytest.approx(v, rel=SUMMATION, abs=SUMMATION)
@@ -129,11 +129,11 @@ def test_balls_of_multipliers_are_those_of_floats(kind):
 
 
 def test_without_what_bounds_the_minimiser_there_is_no_dual():
-    assert instance(Push, False).conjugate is not None  # distributions over rows bound it
-    assert instance(Push, True).conjugate is None
-    assert instance(Graded, False, loss=losses.Hinge()).conjugate is not None  # no pair needs a multiplier
+    assert instance(Push, False)._conjugate is not None  # distributions over rows bound it
+    assert instance(Push, True)._conjugate is None
+    assert instance(Graded, False, loss=losses.Hinge())._conjugate is not None  # no pair needs a multiplier
     custom = losses.Custom(lambda z: cr.atoms.softplus(-z))
-    assert instance(Graded, False, loss=custom, l2=0.1).conjugate is None
+    assert instance(Graded, False, loss=custom, l2=0.1)._conjugate is None
     with pytest.raises(ValueError, match="has no dual"):
         instance(Graded, False, loss=custom, l2=0.1).dual()
 
@@ -215,6 +215,6 @@ def test_a_range_is_rounded_down():
 
     X = np.array([[1.0], [2.0]])
     exact = sum(map(Fraction, Sum(X, [1, 0]).constants))
-    assert Sum(X, [1, 0]).risk_infimum < exact
-    assert Sum(X, [1, 0], constants=(0.0, 0.0, 0.0)).risk_infimum == 0.0
-    assert Sum(X, [1, 0], constants=(1.0, 0.0, 0.0)).risk_infimum == pytest.approx(1.0)
+    assert Sum(X, [1, 0])._risk_infimum < exact
+    assert Sum(X, [1, 0], constants=(0.0, 0.0, 0.0))._risk_infimum == 0.0
+    assert Sum(X, [1, 0], constants=(1.0, 0.0, 0.0))._risk_infimum == pytest.approx(1.0)

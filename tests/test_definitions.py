@@ -64,8 +64,8 @@ def evaluated(problem, x):
     """What solvers and certificates make of a point."""
     if isinstance(problem, LinearScores):
         return [
-            problem.risk_and_score_gradient(problem.scores(x))[0],
-            problem.reference_scores(problem.scores(x))[0],
+            problem._risk_and_score_gradient(problem.scores(x))[0],
+            problem._reference_scores(problem.scores(x))[0],
         ]
     if has_objective(problem):
         return [problem.objective(x)]
@@ -83,7 +83,7 @@ def assert_agrees(problem, x):
 
 def test_every_problem_has_a_definition_or_says_why_not():
     for name, cls in REGISTRY.items():
-        assert cls.definition is not None or "without_definition" in vars(cls), name
+        assert cls.definition is not None or "_without_definition" in vars(cls), name
 
 
 @EVERY

@@ -43,7 +43,7 @@ def close(a, b, name="two solvers"):
 def test_every_declared_formulation_has_a_dual_and_no_other():
     for name, problem in REGISTRY.items():
         drawn = [problem.random(seed) for seed in range(4)]
-        assert any(one.conjugate is not None for one in drawn) == (name in FAMILIES), name
+        assert any(one._conjugate is not None for one in drawn) == (name in FAMILIES), name
 
 
 @pytest.mark.parametrize("name", ["MarginRetargeting", "LearnedDivergence", "PageRank"])
@@ -157,7 +157,7 @@ def test_a_balanced_point_balances_the_rows_and_satisfies_the_constraints(name):
         "ListNet": lambda: cr.problems.ListNet(rows, Y, np.arange(30) // 10),
         "RankSVM": lambda: cr.problems.RankSVM(rows, Y, np.arange(30) // 10, "squared_hinge"),
     }[name]()
-    conjugate, balanced = primal.conjugate, 0
+    conjugate, balanced = primal._conjugate, 0
     for _ in range(5):
         start = conjugate.near(np.abs(rng.normal(size=int(conjugate.ends[-1]))))
         v = feasible.balanced(conjugate, primal.X, start)
@@ -174,7 +174,7 @@ def test_rows_that_are_apart_by_little_are_not_balanced():
     """Means of shares of the positives are at least 1e-7 above those of the negatives: near 0, but not 0."""
     for apart, found in ((1e-7, False), (-1e-7, True)):
         primal = cr.problems.PNormPush([[apart], [1.0], [0.0], [-1.0]], [1, 1, 0, 0], 2.0)
-        v = feasible.balanced(primal.conjugate, primal.X, np.array([1.0, 1e-12, 1.0, 1e-12]))
+        v = feasible.balanced(primal._conjugate, primal.X, np.array([1.0, 1e-12, 1.0, 1e-12]))
         assert (v is not None) == found
 
 
@@ -195,16 +195,16 @@ def test_a_conjugate_is_the_supremum(name):
     rng = np.random.default_rng(4)
     for seed in range(4):
         primal = REGISTRY[name].random(seed)
-        conjugate = primal.conjugate
+        conjugate = primal._conjugate
         for scale in (0.0, 0.3, 2.0):
             scores, other = scale * rng.normal(size=(2, primal.rows))
             v = conjugate.at(scores)
-            here = scores @ conjugate.slopes(v) - primal.reference_scores(scores)[0]
+            here = scores @ conjugate.slopes(v) - primal._reference_scores(scores)[0]
             assert close(conjugate.value(v), here, "summation")
-            there = other @ conjugate.slopes(v) - primal.reference_scores(other)[0]
+            there = other @ conjugate.slopes(v) - primal._reference_scores(other)[0]
             assert there <= conjugate.value(v) + tolerance("summation")
-            if primal.differentiable:
-                slope = primal.reference_scores(scores)[1]
+            if primal._differentiable:
+                slope = primal._reference_scores(scores)[1]
                 assert np.abs(conjugate.slopes(v) - slope).max() <= tolerance("fitted values")
 
 
@@ -212,7 +212,7 @@ def test_a_conjugate_is_the_supremum(name):
 def test_the_modulus_is_one(name):
     rng = np.random.default_rng(5)
     for seed in range(4):
-        conjugate = REGISTRY[name].random(seed).conjugate
+        conjugate = REGISTRY[name].random(seed)._conjugate
         a, b = (conjugate.near(np.abs(rng.normal(size=int(conjugate.ends[-1])))) for _ in range(2))
         middle = 0.5 * (conjugate.value(a) + conjugate.value(b)) - conjugate.value(0.5 * (a + b))
         assert middle >= conjugate.modulus / 8.0 * float((a - b) @ (a - b)) - tolerance("summation")
@@ -222,18 +222,18 @@ class WrongEntropy(cr.problems.PNormPush):
     """A planted bug: the divergence of the negatives is not divided by p."""
 
     @property
-    def conjugate(self):
-        low, high = super().conjugate.blocks
+    def _conjugate(self):
+        low, high = super()._conjugate.blocks
         wrong = dataclasses.replace(high, rate=1.0, coefficient=1.0)
-        return dataclasses.replace(super().conjugate, blocks=(low, wrong))
+        return dataclasses.replace(super()._conjugate, blocks=(low, wrong))
 
 
 class WrongModel(cr.problems.PNormPush):
     """Another: the model has other shares than the value."""
 
     @property
-    def conjugate(self):
-        low, high = super().conjugate.blocks
+    def _conjugate(self):
+        low, high = super()._conjugate.blocks
 
         class Uneven(type(high)):
             def model(self, v):
@@ -241,7 +241,7 @@ class WrongModel(cr.problems.PNormPush):
                 return value + 0.01 * v[0], limits
 
         fields = {field.name: getattr(high, field.name) for field in dataclasses.fields(high)}
-        return dataclasses.replace(super().conjugate, blocks=(low, Uneven(**fields)))
+        return dataclasses.replace(super()._conjugate, blocks=(low, Uneven(**fields)))
 
 
 @pytest.mark.parametrize("planted", [WrongEntropy, WrongModel])
@@ -435,13 +435,13 @@ GOING = {
 @pytest.mark.parametrize("l1", [0.0, 0.05])
 def test_bounds_hold_against_refits(name, l1):
     primal = REGISTRY[name](X, Y, l2=0.3, l1=l1, **GOING[name])
-    solution = primal.solve(tol=1e-11 if primal.differentiable else 1e-8)
-    rows = np.arange(0, 30, 1 if primal.differentiable else 15)
+    solution = primal.solve(tol=1e-11 if primal._differentiable else 1e-8)
+    rows = np.arange(0, 30, 1 if primal._differentiable else 15)
     bounds = cr.leave_one_out(solution, rows)
     for row, bound, weight in zip(bounds.rows, bounds.distances, bounds.weights, strict=True):
         counts = np.ones(30)
         counts[row] = 0.0
-        without = quiet(primal.changed(sample_weight=counts), tol=1e-11 if primal.differentiable else 1e-8)
+        without = quiet(primal.changed(sample_weight=counts), tol=1e-11 if primal._differentiable else 1e-8)
         slack = math.sqrt(2.0 * max(without.gap, 0.0) / primal.l2)
         assert np.linalg.norm(without.x - solution.x) <= bound + slack
         assert weight == solution.weights[row]
@@ -579,15 +579,15 @@ class WrongBalls(cr.problems.PNormPush):
     """A planted bug: the value over balls is too small."""
 
     @property
-    def conjugate(self):
-        low, high = super().conjugate.blocks
+    def _conjugate(self):
+        low, high = super()._conjugate.blocks
 
         class Small(type(high)):
             def ball_value(self, parts):
                 return super().ball_value(parts) - 0.01
 
         fields = {field.name: getattr(high, field.name) for field in dataclasses.fields(high)}
-        return dataclasses.replace(super().conjugate, blocks=(low, Small(**fields)))
+        return dataclasses.replace(super()._conjugate, blocks=(low, Small(**fields)))
 
 
 def test_a_planted_value_over_balls_refutes_itself():

@@ -324,9 +324,9 @@ def test_both_ways_of_acceleration_agree_and_one_gradient_a_step_is_enough(modul
     calls = []
 
     class Counting(LearnedDivergence):
-        def risk_and_score_gradient(self, scores):
+        def _risk_and_score_gradient(self, scores):
             calls.append(1)
-            return super().risk_and_score_gradient(scores)
+            return super()._risk_and_score_gradient(scores)
 
     problem = Counting(X, y, *moduli, l2=1e-3, l1=l1)
     known = problem.solve("accelerated")

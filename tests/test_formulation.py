@@ -300,7 +300,7 @@ def test_hinges_have_a_minimiser_on_separable_data():
 def test_what_is_bounded_below_only_by_chance_is_not_said_to_be_attained():
     problem = Falls(*data())
     assert not problem._attained
-    assert problem.risk_infimum == -np.inf
+    assert problem._risk_infimum == -np.inf
 
 
 def test_a_part_that_is_reached_does_not_fall_for_ever():
@@ -474,8 +474,8 @@ def test_a_warm_solve_makes_few_python_calls():
 def test_a_function_below_the_risk_takes_few_python_calls(declared, most):
     """That of the P-Norm Push by hand takes 20."""
     problem, w = warm(declared), np.array([0.3, -0.2, 0.5])
-    problem.reference_minorant(w)
-    assert calls_of(lambda: problem.reference_minorant(w)) < most
+    problem._reference_minorant(w)
+    assert calls_of(lambda: problem._reference_minorant(w)) < most
 
 
 # --- rounding ---------------------------------------------------------------------------------------------------------
@@ -562,7 +562,7 @@ def test_slopes_at_the_ends_of_their_range_are_multipliers(factor):
 
     problem = Scaled(*data(200), l2=0.1)
     below = problem._reference.below(problem.X @ np.array([3.0, -2.0, 1.0]))
-    value, slopes = problem.risk_and_score_gradient(problem.X @ np.array([3.0, -2.0, 1.0]))
+    value, slopes = problem._risk_and_score_gradient(problem.X @ np.array([3.0, -2.0, 1.0]))
     assert below.value == pytest.approx(value, rel=1e-13)
     assert below.slopes == pytest.approx(slopes, rel=1e-9)
     assert below.offset == pytest.approx(0.0, abs=1e-9 * value)

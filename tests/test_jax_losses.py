@@ -160,7 +160,7 @@ def test_value_and_gradient_are_those_of_the_problem(name, seed):
     X, y, qid = random_queries(rng)
     scores = X @ rng.normal(size=X.shape[1])
     _, _, cls, options = LOSSES[name]
-    expected, slope = cls(X, y, qid, **options).reference_scores(scores)
+    expected, slope = cls(X, y, qid, **options)._reference_scores(scores)
     found, found_slope = value_and_slope(name, scores, y, qid)
     assert np.isclose(found, expected, rtol=SUMMATION, atol=SUMMATION)
     assert np.allclose(found_slope, slope, rtol=SUMMATION, atol=SUMMATION)

@@ -61,7 +61,7 @@ def test_it_is_the_risk_of_the_problem_through_features(name):
     scores, grades, query = draw(2)
     X, w = np.random.default_rng(3).normal(size=(len(scores), 2)), np.array([0.7, -0.4])
     problem = MarginRetargeting(X, grades, query, l2=1.0, **{"margin": 1.0, **OPTIONS[name]})
-    value, slope = problem.risk_and_score_gradient(X @ w)
+    value, slope = problem._risk_and_score_gradient(X @ w)
     order = np.random.default_rng(4).permutation(len(scores))
     with jax.enable_x64(True):
         call = jax.value_and_grad(lambda w, X, y, q: loss(name)(X @ w, y, q))
@@ -106,7 +106,7 @@ def test_functions_of_the_rank_may_be_of_numpy_or_of_jax(margin):
         problem = MarginRetargeting(
             scores[:, None], grades, query, margin=lambda k: 0.2 / np.sqrt(k), l2=1.0, **options
         )
-        assert np.isclose(found, problem.risk_and_score_gradient(scores)[0], rtol=SUMMATION)
+        assert np.isclose(found, problem._risk_and_score_gradient(scores)[0], rtol=SUMMATION)
 
 
 def test_a_margin_may_be_traced():

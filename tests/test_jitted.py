@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.core.capabilities import Batched
 from convexrank.inference import weights as resampling
 from convexrank.modelling import log_mean_exp, log_sum_exp
 from convexrank.solvers.jitted.devices import DeviceMemoryError, check_room, computing_on, find_device
@@ -257,7 +258,7 @@ def test_certificates_in_a_block_are_those_of_each_problem(problem):
     """At the minimiser, near it and far away; of other weights, of other l2, and of both."""
     l2 = np.geomspace(0.01, 1.0, 6)
     for weights, strengths in ((WEIGHTS, None), (None, l2), (WEIGHTS, l2)):
-        members = problem.weighted(weights, strengths)
+        members = problem.face(Batched).members(weights, strengths)
         points = problem.solve().x + np.array([0.0, 1e-9, 1e-4, 1e-2, 1.0, 30.0])[:, None] * rng.normal(
             size=5
         )
@@ -278,7 +279,7 @@ def test_certificates_in_a_block_are_those_of_each_problem(problem):
 @pytest.mark.parametrize("slip", [0.9, 1.1])
 def test_shares_that_are_wrong_prove_nothing_or_less(monkeypatch, slip):
     """The conjugate is taken of the shares as they are: a slip in an exponential cannot make a gap smaller."""
-    members, x = PUSH.weighted(WEIGHTS, None), np.tile(PUSH.solve().x, (6, 1))
+    members, x = PUSH.face(Batched).members(WEIGHTS, None), np.tile(PUSH.solve().x, (6, 1))
     right = members.certificates(x)
     exp = np.exp
 
@@ -309,9 +310,9 @@ class Summed(cr.Formulation):
 
 
 def test_weights_that_are_more_than_repeated_rows_are_left_to_the_problem():
-    assert Counted(X, Y, l2=0.1).weighted(WEIGHTS, None) is None
-    assert PUSH.weighted(np.where(np.arange(ROWS) == 0, 1e-40, 1.0)[None], None) is None
-    assert PUSH.weighted(np.where(Y, 0.0, 1.0)[None], None) is None
+    assert Counted(X, Y, l2=0.1).face(Batched).members(WEIGHTS, None) is None
+    assert PUSH.face(Batched).members(np.where(np.arange(ROWS) == 0, 1e-40, 1.0)[None], None) is None
+    assert PUSH.face(Batched).members(np.where(Y, 0.0, 1.0)[None], None) is None
     found = cr.solve_many(Summed(X, Y, l2=0.1), sample_weight=WEIGHTS)
     assert found.together == 6
     for place, solution in enumerate(found):

@@ -117,9 +117,9 @@ def test_gap_is_a_true_duality_gap(seed):
         assert 0.0 <= certificate.lower_bound <= best + tolerance("summation")
     alpha = problem.solve(tol=1e-4).x + 1e-3 * rng.normal(size=problem.dimension)
     scores = problem.K @ alpha
-    u = problem.linear.reference_scores(scores)[1]
+    u = problem.linear._reference_scores(scores)[1]
     theta = cp.Variable(problem.rows)
-    risk, constraints = problem.linear.risk_model(theta)
+    risk, constraints = problem.linear._risk_model(theta)
     conjugate = -cp.Problem(cp.Minimize(risk - u @ theta), constraints).solve(solver=cp.CLARABEL)
     dual = -conjugate - float(u @ problem.K @ u) / (2.0 * problem.l2)
     assert problem.certificate(alpha).gap == pytest.approx(

@@ -106,7 +106,7 @@ def test_a_sum_over_all_pairs_looks_at_the_clock_between_its_blocks(name):
     }[name]()
     problem.certificate(np.zeros(2))
     with pytest.raises(OutOfTimeError), ending_after(-1.0):
-        problem.reference_scores(np.zeros(60))
+        problem._reference_scores(np.zeros(60))
 
 
 @pytest.mark.parametrize("name", ["values", "slopes", "second derivatives"])
@@ -216,7 +216,7 @@ def test_evidence_that_was_found_in_time_counts(monkeypatch):
     problem = cr.problems.RmaxPush.random(3)
     w = np.zeros(problem.dimension)
     whole, calls, most = problem.certificate(w), [], [0]
-    tangent = type(problem).reference_minorant
+    tangent = type(problem)._reference_minorant
 
     def counted(self, *given):
         calls.append(1)
@@ -224,7 +224,7 @@ def test_evidence_that_was_found_in_time_counts(monkeypatch):
             raise OutOfTimeError
         return tangent(self, *given)
 
-    monkeypatch.setattr(type(problem), "reference_minorant", counted)
+    monkeypatch.setattr(type(problem), "_reference_minorant", counted)
     gaps = []
     for most[0] in (1, 2, 5, 40):
         calls.clear()

@@ -149,7 +149,7 @@ def test_the_risk_is_never_below_the_entropies_of_ties():
     y = np.array([3, 2, 2, 2, 1, 1, 0, 0, 0])
     problem = ListMLE(np.eye(9), y, l1=1e-3)
     least = 3.0 * np.log(3.0) + 2.0 * np.log(2.0)
-    assert close(problem.risk_infimum, least)
+    assert close(problem._risk_infimum, least)
     assert close(problem.objective(60.0 * y) - 1e-3 * 60.0 * y.sum(), least)  # where it comes down to
     assert problem.solve().certificate.kind == "global"
 
@@ -159,7 +159,7 @@ def test_scores_of_any_size():
     for s in (700.0 * np.array([1, -1, 2, 0, 3, -2]), -1e4 * np.arange(6.0)):
         expected = sum(np.logaddexp.reduce(s[: k + 1]) - s[k] for k in range(1, 6))
         problem = ListMLE(np.eye(6), y)
-        value, slope = problem.risk_and_score_gradient(s)
+        value, slope = problem._risk_and_score_gradient(s)
         assert close(value, expected)
         assert np.isfinite(slope).all()
         assert close(slope.sum(), 0.0, SUMS * 6)

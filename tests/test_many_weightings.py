@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.core.capabilities import Batched
 from convexrank.modelling.log_sum_exps import weighted_terms
 from convexrank.solvers import weighted_newton
 from tests.tolerances import tolerance
@@ -76,7 +77,7 @@ def test_steep_paths_of_l2_are_taken_together():
 
 
 def test_points_are_the_same_in_blocks_of_any_size(monkeypatch):
-    first, members = PUSH.solve().x, PUSH.weighted(DRAWS, None)
+    first, members = PUSH.solve().x, PUSH.face(Batched).members(DRAWS, None)
     whole = weighted_newton.points_by_grams(members, first, 1e-8)
     monkeypatch.setattr(weighted_newton, "_BLOCK", 4 * ROWS)
     monkeypatch.setattr(weighted_newton, "_FEW", 0)
@@ -88,9 +89,9 @@ def test_points_are_the_same_in_blocks_of_any_size(monkeypatch):
 
 
 def test_weights_are_taken_with_and_without_a_copy(monkeypatch):
-    first = PUSH.weighted(DRAWS, None)
+    first = PUSH.face(Batched).members(DRAWS, None)
     monkeypatch.setattr(weighted_terms, "_COPIED", 0)
-    second = PUSH.weighted(DRAWS, None)
+    second = PUSH.face(Batched).members(DRAWS, None)
     assert isinstance(second.weights[0], weighted_terms.Taken)
     points = PUSH.solve().x + rng.normal(size=(MANY, 6))
     for one, other in zip(first.certificates(points), second.certificates(points), strict=True):
@@ -104,13 +105,13 @@ def test_weights_are_taken_with_and_without_a_copy(monkeypatch):
 def test_weights_that_are_no_moderate_numbers_are_left_to_the_problem(value):
     weights = DRAWS + 1.0
     weights[MANY // 2, 3] = value
-    assert PUSH.weighted(weights, None) is None
+    assert PUSH.face(Batched).members(weights, None) is None
     weights[MANY // 2, 3] = -0.0
-    assert PUSH.weighted(weights, None) is not None
+    assert PUSH.face(Batched).members(weights, None) is not None
 
 
 def test_shares_that_do_not_sum_to_one_prove_nothing(monkeypatch):
-    members, points = PUSH.weighted(DRAWS, None), np.tile(PUSH.solve().x, (MANY, 1))
+    members, points = PUSH.face(Batched).members(DRAWS, None), np.tile(PUSH.solve().x, (MANY, 1))
     assert np.isfinite(members.certificates(points).gap).all()
     vecdot = np.vecdot
     with monkeypatch.context() as patched:

@@ -194,8 +194,8 @@ def test_weights_for_given_targets_are_a_regression(name):
 def test_oracle_evidence_and_plain_loops_agree(name, seed):
     problem, w = draw(name, seed)
     scores = problem.scores(w)
-    value, slope = problem.risk_and_score_gradient(scores)
-    other, other_slope = problem.reference_scores(scores)
+    value, slope = problem._risk_and_score_gradient(scores)
+    other, other_slope = problem._reference_scores(scores)
     assert close(value, other)
     assert close(slope, other_slope)
     assert close(value, problem.definition(scores))
@@ -403,7 +403,7 @@ def test_scores_of_any_size(name, size):
         return
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()
-    assert close(value, problem.reference_minorant(w).risk + problem.penalty.value(w))
+    assert close(value, problem._reference_minorant(w).risk + problem.penalty.value(w))
 
 
 def test_without_margins_the_minimum_is_trivial_off_the_quadratic_too():

@@ -133,10 +133,10 @@ def test_targets_satisfy_what_is_asked(name):
 def test_fast_oracle_compiled_oracle_and_reference_agree(name, seed):
     problem, w = draw(name, seed)
     scores = problem.scores(w)
-    value, slope = problem.risk_and_score_gradient(scores)
-    others = [problem.reference_scores(scores)]
+    value, slope = problem._risk_and_score_gradient(scores)
+    others = [problem._reference_scores(scores)]
     if seed == 0:
-        others.append(LinearScores.risk_and_score_gradient(problem, scores))
+        others.append(LinearScores._risk_and_score_gradient(problem, scores))
     for other, other_slope in others:
         assert close(value, other)
         assert close(slope, other_slope)
@@ -164,7 +164,7 @@ def test_the_gradient_in_the_scores_is_lipschitz(name):
     rng = np.random.default_rng(0)
     for scale in (1e-3, 1.0, 10.0):
         one, step = problem.scores(w), scale * rng.normal(size=len(problem.y))
-        change = problem.risk_and_score_gradient(one + step)[1] - problem.risk_and_score_gradient(one)[1]
+        change = problem._risk_and_score_gradient(one + step)[1] - problem._risk_and_score_gradient(one)[1]
         assert 0.0 <= change @ step + SUMMATION
         assert np.linalg.norm(change) <= constant * np.linalg.norm(step) * (1.0 + SUMMATION)
 

@@ -181,8 +181,8 @@ def test_declared_formulations_agree_with_the_packages(name):
             w = np.random.default_rng(seed).normal(size=3)
             scores = declared.X @ w
             (value, slope), expected = (
-                declared.risk_and_score_gradient(scores),
-                own.risk_and_score_gradient(scores),
+                declared._risk_and_score_gradient(scores),
+                own._risk_and_score_gradient(scores),
             )
             assert off(value, expected[0]) < tolerance("declared twice")
             assert off(declared.X.T @ slope, own.X.T @ expected[1]) < tolerance("declared twice")
@@ -200,7 +200,7 @@ def test_declared_formulations_are_solved_and_proved(name):
     assert off(solution.value, expected.value) < tolerance("two solvers")
     assert solution.certificate.kind == expected.certificate.kind
     at_own, gap = declared.certificate(expected.x), own.certificate(expected.x).gap
-    if declared.differentiable:
+    if declared._differentiable:
         assert at_own.gap <= 2.0 * gap + tolerance("declared twice")
     # each with its own evidence: the package's may come from a smoothed risk
     proof, same = solution.prove(), own.prove(solution.x)

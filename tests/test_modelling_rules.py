@@ -299,9 +299,9 @@ def test_multipliers_without_a_slope_bound_a_risk_from_below():
     X, y = np.eye(4), np.array([0.0, 1.0, 2.0, 0.5])
     shares = np.exp(y) / np.exp(y).sum()
     problem = Listwise(X, y, l1=0.1)
-    assert abs(problem.risk_infimum + shares @ np.log(shares)) <= 1e-12
+    assert abs(problem._risk_infimum + shares @ np.log(shares)) <= 1e-12
     assert problem.certificate(np.zeros(4)).kind == "global"
-    assert Listwise(X, y, scale=2.0, l1=0.1).risk_infimum > -np.inf
+    assert Listwise(X, y, scale=2.0, l1=0.1)._risk_infimum > -np.inf
 
 
 def test_numbers_remember_what_they_come_from():

@@ -36,12 +36,12 @@ def readings(problem):
     for scale in (0.0, 0.3, 3.0):
         w, v = scale * rng.normal(size=4), rng.normal(size=4)
         for value, slope in (
-            problem.risk_and_score_gradient(problem.scores(w)),
-            problem.reference_scores(problem.scores(w)),
+            problem._risk_and_score_gradient(problem.scores(w)),
+            problem._reference_scores(problem.scores(w)),
         ):
             yield from (value, problem.X.T @ slope)
         for width in WIDTHS:
-            here, proved = problem._smoothed(w, width), problem.reference_minorant(w, width)
+            here, proved = problem._smoothed(w, width), problem._reference_minorant(w, width)
             yield from (here.risk, here.value, here.offset, here.slope, here.drift(), *here.along(v)(0.4))
             yield from (proved.risk, proved.offset, proved.slope)
 

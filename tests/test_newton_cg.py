@@ -66,11 +66,11 @@ def test_products_are_those_of_differences_of_the_gradient(name):
     rng = np.random.default_rng(3)
     scores, v, step = rng.normal(size=len(Y)), rng.normal(size=len(Y)), 1e-5
     found = problem._score_products(scores)
-    ends = [problem.risk_and_score_gradient(scores + s * v)[1] for s in (step, -step)]
+    ends = [problem._risk_and_score_gradient(scores + s * v)[1] for s in (step, -step)]
     assert np.allclose(
         found.on(None)(v), (ends[0] - ends[1]) / (2 * step), atol=tolerance("finite differences")
     )
-    value, gradient = problem.risk_and_score_gradient(scores)
+    value, gradient = problem._risk_and_score_gradient(scores)
     assert found.value == pytest.approx(value, rel=tolerance("pieces"))
     assert np.allclose(found.gradient, gradient, atol=tolerance("pieces"))
     # sums of log-sum-exps have products that leave rows out
@@ -187,7 +187,7 @@ def test_a_gentler_risk_has_smaller_powers_and_the_same_slope_at_0():
     gentle, p16 = problem._gentler(16.0), problem.changed(p=16)
     scores = np.random.default_rng(1).normal(size=len(Y))
     value, slope = gentle.value_and_gradient(scores)
-    wanted, wanted_slope = p16.risk_and_score_gradient(scores)
+    wanted, wanted_slope = p16._risk_and_score_gradient(scores)
     assert value == pytest.approx(wanted, abs=tolerance("summation"))
     assert np.allclose(slope, wanted_slope, atol=tolerance("summation"))
     with pytest.raises(TypeError, match="no sum of log-sum-exps"):

@@ -43,7 +43,7 @@ def test_gradients_are_those_of_the_risk_by_differences(name):
     assert (curvature > 0.0).all()
     queries = {} if group is None else {"qid": np.repeat(np.arange(len(group)), group)}
     alone = REGISTRY[name](np.eye(drawn.rows), y, **fields, **queries, l2=1.0)
-    ends = [alone.reference_scores(scores + s * direction)[0] for s in (step, -step)]
+    ends = [alone._reference_scores(scores + s * direction)[0] for s in (step, -step)]
     slope = drawn.rows * (ends[0] - ends[1]) / (2.0 * step)
     assert gradient @ direction == pytest.approx(slope, abs=drawn.rows * tolerance("central difference"))
 
@@ -96,7 +96,7 @@ def test_lightgbm_is_driven_by_any_declared_formulation():
         push = objectives.lightgbm(formulation, **parameters)
         options = {"objective": push, "num_leaves": 7, "verbose": -1, "learning_rate": 0.1, "num_threads": 1}
         found = lightgbm.train(options, lightgbm.Dataset(X, y), 40)
-        risk = formulation(np.zeros((len(y), 1)), y, **parameters, l2=1.0).risk_and_score_gradient
+        risk = formulation(np.zeros((len(y), 1)), y, **parameters, l2=1.0)._risk_and_score_gradient
         assert risk(found.predict(X))[0] < risk(np.zeros(len(y)))[0]
         assert cr.metrics.auc(y, found.predict(X)) > 0.95
         # trees see products of features, of which linear scores know nothing

@@ -35,7 +35,7 @@ def test_value_and_gradient_are_those_of_the_problem(name):
     w = torch.tensor([0.5, -1.0, 0.25], dtype=torch.float64, requires_grad=True)
     loss = objectives.torch(formulation, **options)(torch.tensor(X) @ w, torch.tensor(y))
     (2.0 * loss).backward()
-    value, gradient = problem.risk_and_score_gradient(X @ w.detach().numpy())
+    value, gradient = problem._risk_and_score_gradient(X @ w.detach().numpy())
     assert loss.item() == pytest.approx(value, rel=tolerance("summation"))
     np.testing.assert_allclose(w.grad, 2.0 * X.T @ gradient, rtol=tolerance("summation"), atol=1e-12)
     assert problem.definition(X @ w.detach().numpy()) == pytest.approx(loss.item(), rel=1e-9)

@@ -73,8 +73,8 @@ def test_the_cost_is_that_of_the_definition(moduli, seed):
 def test_oracle_reference_and_model_agree(moduli, bounds, seed):
     y, theta = drawn(seed)
     problem = of_scores(y, moduli, bounds)
-    value, slope = problem.risk_and_score_gradient(theta)
-    again, other = problem.reference_scores(theta)
+    value, slope = problem._risk_and_score_gradient(theta)
+    again, other = problem._reference_scores(theta)
     assert again == pytest.approx(value, abs=tolerance("summation"))
     assert problem.to_cvxpy().value_at(theta) == pytest.approx(value, abs=tolerance("conic"))
     if moduli[0] is not None:
@@ -113,7 +113,7 @@ def test_subgradients_lie_below_at_ties_too(moduli):
     for seed in range(4):
         y, theta = drawn(seed)
         theta = np.round(theta)
-        for oracle in ("risk_and_score_gradient", "reference_scores"):
+        for oracle in ("_risk_and_score_gradient", "_reference_scores"):
             ask = getattr(of_scores(y, moduli, (0.0, 1.0)), oracle)
             value, slope = ask(theta)
             for scale in (1e-3, 0.3, 3.0):
@@ -124,7 +124,7 @@ def test_subgradients_lie_below_at_ties_too(moduli):
 @SMOOTH
 def test_one_target_and_no_width(moduli):
     problem = of_scores(np.full(3, 0.5), moduli, (0.5, 0.5), l2=0.1)
-    value, slope = problem.risk_and_score_gradient(np.array([1.0, -3.0, 2.0]))
+    value, slope = problem._risk_and_score_gradient(np.array([1.0, -3.0, 2.0]))
     assert value == pytest.approx(0.0, abs=tolerance("summation"))
     assert np.abs(slope).max() <= tolerance("summation")
     single = LearnedDivergence([[2.0]], [1.0], *moduli, output_range=(0.0, 1.0), l2=0.1)
@@ -136,14 +136,14 @@ def test_one_target_and_no_width(moduli):
 def test_far_scores_are_cut_off_on_both_sides(moduli):
     """Two clusters far apart: the link is at its bounds, and what is paid is the distance of the targets from them."""
     theta, y = np.array([-1e4, -1e4, 1e4, 1e4]), np.array([0.1, 0.3, 0.8, 1.0])
-    value, slope = of_scores(y, moduli, (0.0, 1.0)).risk_and_score_gradient(theta)
+    value, slope = of_scores(y, moduli, (0.0, 1.0))._risk_and_score_gradient(theta)
     link = 4.0 * slope + y
     assert link.min() >= 0.0
     assert link.max() <= 1.0
     # the mean of the link is that of the targets, so that it cannot be 0 and 1 in halves
     assert link.sum() == pytest.approx(y.sum(), abs=tolerance("offset"))
     assert value == pytest.approx(
-        of_scores(y, moduli, (0.0, 1.0)).reference_scores(theta)[0], rel=tolerance("offset")
+        of_scores(y, moduli, (0.0, 1.0))._reference_scores(theta)[0], rel=tolerance("offset")
     )
 
 

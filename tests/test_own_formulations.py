@@ -41,12 +41,12 @@ class Regression(LinearScores):
         size = shape_class(self.rows)
         return RiskData(_risk, (pad(self.y, size), pad(np.full(self.rows, 1.0 / self.rows), size)), (size,))
 
-    def risk_model(self, scores):
+    def _risk_model(self, scores):
         import cvxpy as cp
 
         return cp.sum(cp.logistic(-cp.multiply(self.y, scores))) / self.rows, []
 
-    def reference_scores(self, scores):
+    def _reference_scores(self, scores):
         margins = self.y * scores
         slope = -self.y * np.exp(-np.logaddexp(0.0, margins)) / self.rows
         return float(np.logaddexp(0.0, -margins).mean()), slope
@@ -67,7 +67,7 @@ def test_without_known_inequalities_nothing_is_proved():
     assert Regression(X, SEPARABLE)._prove_nonexistence() is None
 
 
-@pytest.mark.parametrize("member", ["_jax_risk", "risk_model", "reference_scores"])
+@pytest.mark.parametrize("member", ["_jax_risk", "_risk_model", "_reference_scores"])
 def test_a_risk_that_is_not_stated_is_asked_for(member):
     problem = type("Less", (Regression,), {member: getattr(LinearScores, member)})(X, NOISY, l2=0.1)
     with pytest.raises(NotImplementedError, match=f"Less has to state {member}"):
@@ -227,8 +227,8 @@ def test_cvxpy_alone_gives_an_exact_solve_and_a_certificate():
         points = rng.normal(size=(5, 3))
         assert own.certificate(points[0]).lower_bound <= best.value  # some hundred gradients by cvxpy each
         for w in points:
-            value, slope = own.reference_scores(X @ w)
-            expected, other = push.reference_scores(X @ w)
+            value, slope = own._reference_scores(X @ w)
+            expected, other = push._reference_scores(X @ w)
             assert abs(value - expected) <= 1e-12 * max(1.0, abs(expected))
             np.testing.assert_allclose(slope, other, atol=1e-12)
 
@@ -239,7 +239,7 @@ def test_a_definition_is_compared_with_what_cvxpy_states():
 
     class Other(InCvxpy):
         def definition(self, scores):
-            return 2.0 * float(self.reference_scores(scores)[0])
+            return 2.0 * float(self._reference_scores(scores)[0])
 
     assert not cr.verify(Other(X, y, l2=0.5)).ok
 

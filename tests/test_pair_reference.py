@@ -35,13 +35,13 @@ def test_a_long_query_takes_neither_time_nor_memory_by_pairs(name):
     scores = np.random.default_rng(1).normal(size=problem.rows)
     start = time.perf_counter()
     tracemalloc.start()
-    value, gradient = problem.reference_scores(scores)
+    value, gradient = problem._reference_scores(scores)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     # a tenth of a second; a list of the pairs takes a minute
     assert time.perf_counter() - start < 10.0
     assert peak < 1_000 * problem.rows
-    fast, slope = problem.risk_and_score_gradient(scores)
+    fast, slope = problem._risk_and_score_gradient(scores)
     same((value, gradient), (fast, slope))
 
 
@@ -94,15 +94,15 @@ def forbid(monkeypatch):
 @pytest.mark.parametrize("problem", RISKS, ids=lambda problem: type(problem).__name__)
 def test_certificates_run_no_code_of_solvers(problem, monkeypatch):
     scores = np.asarray(problem.X @ np.random.default_rng(0).normal(size=problem.dimension))
-    expected = problem.reference_scores(scores)
+    expected = problem._reference_scores(scores)
     # another problem of the same risk: nothing in it is bound to what ran before
     problem = problem.changed(l2=problem.l2 + 0.5)
     forbid(monkeypatch)
-    found = problem.reference_scores(scores)
+    found = problem._reference_scores(scores)
     assert found[0] == expected[0]
     assert np.array_equal(found[1], expected[1])
     with pytest.raises(AssertionError, match="a solver's code"):
-        problem.risk_and_score_gradient(scores)
+        problem._risk_and_score_gradient(scores)
 
 
 FACES = {

@@ -520,8 +520,8 @@ def test_a_price_in_three_lines_end_to_end(name, loss):
     assert fast.status is Status.CONVERGED
     assert exact.status is Status.CONVERGED
     assert abs(fast.value - exact.value) <= tolerance("two solvers") * max(1.0, abs(fast.value))
-    assert problem.differentiable is (price.smooth and problem.loss.smooth)
-    assert ("Smooth" in problem.capabilities) is problem.differentiable
+    assert problem._differentiable is (price.smooth and problem.loss.smooth)
+    assert ("Smooth" in problem.capabilities) is problem._differentiable
 
 
 def test_a_kinked_price_written_smooth_would_not_converge():
@@ -738,16 +738,16 @@ def test_the_price_of_an_expression(name, loss):
         with with_x64():
             return sum(float(price.g(r)) for r in sums)
 
-    value, slope = problem.risk_and_score_gradient(scores)
+    value, slope = problem._risk_and_score_gradient(scores)
     assert value == pytest.approx(by_loops(scores), rel=tolerance("summation"))
     assert problem._reference_value(scores) == pytest.approx(value, rel=tolerance("summation"))
-    in_jax = LinearScores.risk_and_score_gradient(problem, scores)
+    in_jax = LinearScores._risk_and_score_gradient(problem, scores)
     assert in_jax[0] == pytest.approx(value, rel=tolerance("summation"))
     np.testing.assert_allclose(in_jax[1], slope, rtol=1e-9, atol=1e-9 * np.abs(slope).max())
     step, d = 1e-5, np.cos(np.arange(len(scores)))
     rise = (by_loops(scores + step * d) - by_loops(scores - step * d)) / (2.0 * step)
     assert rise == pytest.approx(float(slope @ d), rel=1e-5, abs=1e-6)
-    assert problem.differentiable == price.smooth
+    assert problem._differentiable == price.smooth
     if price.smooth:
         w = np.zeros(X.shape[1])
         bend = np.stack(

@@ -64,7 +64,7 @@ def test_model_and_reference_are_the_definition(name, seed):
     expected = objective(problem, w)
     found = model.value_at(w)
     assert close(found, expected, "conic value" if model.auxiliary else "summation")
-    assert close(problem.reference_minorant(w).risk + problem.penalty.value(w), expected, "summation")
+    assert close(problem._reference_minorant(w).risk + problem.penalty.value(w), expected, "summation")
 
 
 @EVERY
@@ -124,7 +124,7 @@ def test_hessian_by_finite_differences(name, seed):
 def test_certificate_bounds_the_true_error(name, seed):
     """At any point whatever, value − optimum is at most the gap; at the solution the gap is small."""
     problem, w = draw(name, seed)
-    best = problem.solve(tol=1e-10) if problem.differentiable else problem.solve()
+    best = problem.solve(tol=1e-10) if problem._differentiable else problem.solve()
     for point in (
         w,
         problem.project_feasible(best.x + 1e-3 * w),
@@ -150,7 +150,7 @@ def test_sparse_features_give_the_same(name, seed):
     assert sparse.issparse(twin.X)
     assert close(twin.objective(w), problem.objective(w), "summation")
     assert np.allclose(
-        twin.reference_minorant(w).slope, problem.reference_minorant(w).slope, rtol=1e-9, atol=1e-9
+        twin._reference_minorant(w).slope, problem._reference_minorant(w).slope, rtol=1e-9, atol=1e-9
     )
     fast, dense = twin.solve(), problem.solve()
     assert close(fast.value, dense.value, "two solvers")
@@ -258,12 +258,12 @@ def test_weights_are_repeated_rows(name, seed):
     repeated = rebuilt(problem, X=problem.X[rows], y=problem.y[rows])
     assert close(weighted.objective(w), repeated.objective(w), "summation")
     assert np.allclose(
-        weighted.reference_minorant(w).slope, repeated.reference_minorant(w).slope, rtol=1e-9, atol=1e-9
+        weighted._reference_minorant(w).slope, repeated._reference_minorant(w).slope, rtol=1e-9, atol=1e-9
     )
     assert np.allclose(
         weighted.risk_and_subgradient(w)[1], repeated.risk_and_subgradient(w)[1], rtol=1e-9, atol=1e-9
     )
-    assert close(weighted.reference_minorant(w).risk, repeated.reference_minorant(w).risk, "summation")
+    assert close(weighted._reference_minorant(w).risk, repeated._reference_minorant(w).risk, "summation")
 
 
 @pytest.mark.parametrize("name", BIPARTITE)
@@ -277,7 +277,7 @@ def test_attained_says_whether_separable_data_reach_the_infimum(name, seed):
         )
     apart = rebuilt(problem, X=np.where(problem.y == problem.y.max(), 3.0, 0.0)[:, None])
     assert apart._is_separating(np.ones(1))
-    near, far = (apart.reference_minorant(np.array([length])).risk for length in (1.0, 2.0))
+    near, far = (apart._reference_minorant(np.array([length])).risk for length in (1.0, 2.0))
     assert apart._attained is (near == far)
 
 

@@ -54,7 +54,7 @@ def at_random(problem, seed):
     """Scores at a random point, and the risk and slope there: by the reference, and over balls."""
     w = np.random.default_rng(seed).normal(size=problem.dimension)
     scores = np.asarray(problem.X @ w, dtype=np.float64)
-    return scores, problem.reference_scores(scores)
+    return scores, problem._reference_scores(scores)
 
 
 def disagreement(problem, seed):
@@ -104,7 +104,7 @@ def test_balls_enclose_what_is_at_the_points_within(name):
         inside = problem._ball_tangent(at)
         assert wide.value.overlaps(inside.value)
         assert wide.value.contains(inside.value.mid())
-        if problem.differentiable and wide.slack == 0:
+        if problem._differentiable and wide.slack == 0:
             assert all(a.contains(b.mid()) for a, b in zip(wide.slope, inside.slope, strict=True))
         # one slope for the whole ball: it is that of a minorant, with the slack
         other = balls.exact(scores + 1e-2 * rng.normal(size=len(scores)))

@@ -743,7 +743,7 @@ def test_tangents_are_below_the_risk(there, here, kind, near):  # fmt: skip
 @pytest.mark.parametrize("name", ROWS)
 def test_a_value_is_a_bound_only_of_a_risk_that_is_never_negative(name):
     kind = getattr(cr.problems, name)
-    never = all(kind.random(seed).risk_infimum >= 0.0 for seed in range(5))
+    never = all(kind.random(seed)._risk_infimum >= 0.0 for seed in range(5))
     assert (name in check.NEVER_NEGATIVE) == never
 
 

@@ -123,7 +123,7 @@ def test_a_tangent_of_margins_is_a_minorant(case):
     rng = np.random.default_rng(0)
     at = rng.normal(size=9)
     tangent = problem._ball_tangent(balls.exact(at))
-    value, slope = problem.reference_scores(at)
+    value, slope = problem._reference_scores(at)
     assert math.isclose(float(tangent.value), value, rel_tol=1e-9, abs_tol=1e-9)
     np.testing.assert_allclose(balls.midpoints(tangent.slope), slope, atol=1e-8)
     assert not tangent.slack < 0
@@ -150,9 +150,9 @@ def test_a_planted_reward_is_seen(divergence):
     wrong = WrongReward(right.X, right.y, right.qid, l2=0.05, **options)
     at = np.random.default_rng(0).normal(size=9)
     assert math.isclose(
-        float(right._ball_tangent(balls.exact(at)).value), right.reference_scores(at)[0], rel_tol=1e-9
+        float(right._ball_tangent(balls.exact(at)).value), right._reference_scores(at)[0], rel_tol=1e-9
     )
-    assert abs(float(wrong._ball_tangent(balls.exact(at)).value) - right.reference_scores(at)[0]) > 1e-3
+    assert abs(float(wrong._ball_tangent(balls.exact(at)).value) - right._reference_scores(at)[0]) > 1e-3
 
 
 def test_evidence_for_targets_may_be_anything():
@@ -245,8 +245,8 @@ def test_a_tangent_of_a_bounded_link_is_a_minorant(strong, smooth, bounds):
         steps = [balls.arb(b) - a for a, b in zip(at.tolist(), other.tolist(), strict=True)]
         least = tangent.value - tangent.slack + balls.dot(tangent.slope, steps)
         assert not problem._ball_tangent(balls.exact(other)).value < least
-        assert float(least) <= problem.reference_scores(other)[0] + tolerance("summation")
-    assert math.isclose(float(tangent.value), problem.reference_scores(at)[0], rel_tol=1e-9, abs_tol=1e-12)
+        assert float(least) <= problem._reference_scores(other)[0] + tolerance("summation")
+    assert math.isclose(float(tangent.value), problem._reference_scores(at)[0], rel_tol=1e-9, abs_tol=1e-12)
 
 
 @pytest.mark.parametrize(("strong", "smooth", "bounds"), LINKS)

@@ -43,7 +43,7 @@ def rough_points(problem, best, rng):
 
 def may_be_used(problem, best):
     """Where the slope at the minimiser reaches l1, by the reference code; elsewhere every minimiser has 0."""
-    slope = problem.reference_minorant(best.x).slope
+    slope = problem._reference_minorant(best.x).slope
     nonnegative = problem.penalty.nonnegative
     steep = np.abs(slope) if nonnegative is None else np.where(nonnegative, -slope, np.abs(slope))
     return (best.x != 0.0) | (steep >= problem.l1 * (1.0 - tolerance("slope at the minimiser")))

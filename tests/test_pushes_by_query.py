@@ -59,9 +59,9 @@ def test_a_push_by_query_is_the_sum_of_those_of_the_queries(name, weighted):
         alone = kind(X[some], y[some], sample_weight=None if counts is None else counts[some], **options)
         value, gradient = alone._reference_risk(w)
         risk, slope = risk + value, slope + gradient
-    assert close(problem.reference_minorant(w).risk, risk)
+    assert close(problem._reference_minorant(w).risk, risk)
     assert (
-        np.abs(problem.reference_minorant(w).slope - slope).max()
+        np.abs(problem._reference_minorant(w).slope - slope).max()
         <= tolerance("summation") * np.abs(slope).max()
     )
     assert close(problem.risk_and_subgradient(w)[0], risk)
@@ -98,7 +98,7 @@ def test_the_reference_of_another_query_is_noticed():
     X, y, qid, _ = drawn()
     problem = cr.problems.IRPush(X, y, qid=qid, l2=0.1)
     other = cr.problems.IRPush(X, y, qid=np.where(qid == 1, 0, qid), l2=0.1)
-    assert not close(problem.definition(X @ np.ones(3)), other.reference_scores(X @ np.ones(3))[0])
+    assert not close(problem.definition(X @ np.ones(3)), other._reference_scores(X @ np.ones(3))[0])
 
 
 def test_what_is_said_of_one_list_is_not_said_of_several():

@@ -13,6 +13,7 @@ from scipy.optimize import minimize_scalar
 
 import convexrank as cr
 from convexrank import metrics
+from convexrank.core.capabilities import Shape
 from convexrank.data import QueryGroups
 from convexrank.divergences import KL, GeneralizedI, SquaredEuclidean
 from convexrank.problems._linear_scores import LinearScores
@@ -67,12 +68,12 @@ def close(a, b):
 def test_fast_oracle_compiled_oracle_and_reference_agree(name, seed):
     problem, w = draw(name, seed)
     scores = problem.scores(w)
-    value, slope = problem.risk_and_score_gradient(scores)
+    value, slope = problem._risk_and_score_gradient(scores)
     # RankSVM's hinge may have another subgradient where a margin is met exactly, which random scores are not
     for other, other_slope in (
-        LinearScores.risk_and_score_gradient(problem, scores),
-        problem.reference_scores(scores),
-        super(type(problem), problem).reference_scores(scores),
+        LinearScores._risk_and_score_gradient(problem, scores),
+        problem._reference_scores(scores),
+        super(type(problem), problem)._reference_scores(scores),
     ):
         assert close(value, other)
         assert close(slope, other_slope)
@@ -82,7 +83,7 @@ def test_fast_oracle_compiled_oracle_and_reference_agree(name, seed):
 @DRAWN
 def test_hessian_is_that_of_the_compiled_oracle(name, seed):
     problem, w = draw(name, seed)
-    if problem.differentiable:
+    if problem._differentiable:
         for found, expected in zip(problem.second_order(w), second_order_by_jax(problem, w), strict=True):
             assert close(found, expected)
         twin = make(name, sparse.csr_array(problem.X), problem.y, problem.qid, l2=0.1)
@@ -99,7 +100,7 @@ def test_fast_equals_exact_for_every_kind(name):
 @EVERY
 def test_gradient_of_every_kind_by_finite_differences(name):
     problem, w = draw(name, 3)
-    if not problem.differentiable:
+    if not problem._differentiable:
         return
     gradient = problem.gradient(w)
     for j, e in enumerate(1e-5 * np.eye(len(w))):
@@ -118,7 +119,7 @@ def test_the_order_of_rows_and_the_names_of_queries_do_not_matter(name, seed):
     words = np.array([f"query {number}" for number in problem.qid])
     twin = make(name, problem.X[order], problem.y[order], words[order], l2=0.1)
     assert close(twin.objective(w), problem.objective(w))
-    assert close(twin.reference_minorant(w).slope, problem.reference_minorant(w).slope)
+    assert close(twin._reference_minorant(w).slope, problem._reference_minorant(w).slope)
     grouped = make(name, problem.X, problem.y, QueryGroups.from_qid(problem.qid), l2=0.1)
     assert grouped.objective(w) == problem.objective(w)
     assert close(twin.solve().value, problem.solve().value)
@@ -135,7 +136,7 @@ def test_queries_with_one_row_or_one_grade_contribute_nothing(name):
     more = make(name, X, y, qid, l2=0.1)
     assert more.idle_queries == problem.idle_queries + 3
     assert close(more.objective(w), problem.objective(w))
-    gradient = more.risk_and_score_gradient(more.scores(w))[1]
+    gradient = more._risk_and_score_gradient(more.scores(w))[1]
     assert np.isfinite(gradient).all()
     assert not gradient[-6:].any()
 
@@ -206,7 +207,7 @@ def test_a_column_of_zeros_and_far_scores_do_no_harm(name):
     if "without offsets" not in name:  # e to the power of the score is then a prediction
         far = problem.objective(1e5 * w)
         assert np.isfinite(far)
-        assert np.isfinite(problem.reference_minorant(1e5 * w).slope).all()
+        assert np.isfinite(problem._reference_minorant(1e5 * w).slope).all()
 
 
 @EVERY
@@ -337,7 +338,7 @@ def test_divergences_may_be_objects():
 def test_a_point_that_meets_every_hinge_exactly_is_proved_optimal():
     """There all of the first subgradient is zero; the evidence lies around the point."""
     problem = RankSVM([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [1, 0, 1, 0], [1, 1, 2, 2], l2=0.1)
-    assert not problem.reference_minorant(np.ones(2)).slope.any()
+    assert not problem._reference_minorant(np.ones(2)).slope.any()
     assert problem.certificate(np.ones(2)).gap <= tolerance("certificate found anew")
     assert problem.certificate(np.array([1.1, 1.0])).gap >= 0.05 * (1.1**2 - 1.0) - SUMMATION
     assert problem.solve("exact").converged
@@ -393,8 +394,7 @@ def test_rank_cosine_is_not_convex_and_nothing_says_it_is():
     left, middle, right = (single.objective([v]) for v in (-3.0, -1.0, 1.0))
     assert middle > (left + right) / 2
     assert not {"Exact", "Convex"} & single.capabilities
-    assert not single.strong_convexity
-    assert single.strong_convexity == 0.0
+    assert single.face(Shape).strong_convexity == 0.0
     with pytest.raises(ValueError, match="no exact model"):
         single.to_cvxpy()
     with pytest.raises(ValueError, match="exact"):

@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 
 import convexrank as cr
 from convexrank import atoms, divergences
+from convexrank.core.capabilities import Shape
 from convexrank.problems import Retargeting
 from convexrank.problems.queries._base import random_queries
 from tests.tolerances import tolerance
@@ -125,7 +126,7 @@ def test_a_divergence_of_your_own():
     X, y, qid = random_queries(np.random.default_rng(0))
     problem = Retargeting(X, y, qid, mine, l2=0.1)
     w = np.random.default_rng(0).normal(size=X.shape[1])
-    assert close(problem.objective(w), problem.reference_minorant(w).risk + 0.05 * w @ w)
+    assert close(problem.objective(w), problem._reference_minorant(w).risk + 0.05 * w @ w)
     assert close(problem.groups.sums(of_queries(problem, w)), 1.0)
 
 
@@ -162,8 +163,8 @@ def test_an_offset_of_a_query_changes_nothing_where_there_are_offsets(seed, kind
     shifts = np.random.default_rng(seed).normal(size=len(np.unique(problem.qid)))
     scores = problem.X @ w
     moved = scores + shifts[np.unique(problem.qid, return_inverse=True)[1]]
-    value, slope = problem.risk_and_score_gradient(scores)
-    other, other_slope = problem.risk_and_score_gradient(moved)
+    value, slope = problem._risk_and_score_gradient(scores)
+    other, other_slope = problem._risk_and_score_gradient(moved)
     assert close(value, other)
     assert close(slope, other_slope)
 
@@ -174,7 +175,7 @@ def test_scores_in_order_cost_nothing_off_the_simplex(kind):
     if problem.link.simplex:
         return
     scores = problem.y + 0.01 * np.arange(len(problem.y))
-    value, slope = problem.risk_and_score_gradient(scores)
+    value, slope = problem._risk_and_score_gradient(scores)
     assert value <= tolerance("summation")
     assert np.abs(slope).max() <= tolerance("summation")
 
@@ -210,7 +211,7 @@ def least_curvature(divergence, **options):
     problem = Retargeting(X, grades * queries, np.repeat(np.arange(queries), 3), divergence, **options)
     a = rng.uniform(0.0, 3.0, size=(queries, 1)) * rng.normal(size=(queries, 3))
     move = rng.normal(size=a.shape)
-    slopes = [problem.risk_and_score_gradient(at.ravel())[1].reshape(a.shape) for at in (a, a + move)]
+    slopes = [problem._risk_and_score_gradient(at.ravel())[1].reshape(a.shape) for at in (a, a + move)]
     return float(((slopes[1] - slopes[0]) * move).sum(axis=1).min())
 
 
@@ -219,15 +220,14 @@ def test_convex_for_the_squared_distance_alone(kind):
     divergence, options = KINDS[kind]
     problem, _ = draw(kind, 0)
     least = least_curvature(divergence, **options)
-    assert problem.convex == (kind in CONVEX)
-    if problem.convex:
+    assert problem._convex == (kind in CONVEX)
+    if problem._convex:
         assert least >= -tolerance("summation")
         assert "Exact" in problem.capabilities
     else:
         assert least < -1e-3, "no counterexample: is it convex after all?"
         assert "Exact" not in problem.capabilities
-        assert problem.strong_convexity == 0.0
-        assert not problem.strong_convexity
+        assert problem.face(Shape).strong_convexity == 0.0
         with pytest.raises(ValueError, match="not convex"):
             problem.to_cvxpy()
         assert problem.certificate(np.zeros(problem.dimension)).kind == "residual"
@@ -295,11 +295,11 @@ def test_the_alternation_descends_to_a_stationary_point(kind, order):
         alternated, direct = problem.solve("alternating", tol=1e-5), problem.solve("lbfgs", tol=1e-7)
     for solution in (alternated, direct):
         assert solution.converged, solution.message
-        assert problem.convex or np.linalg.norm(problem.gradient(solution.x)) <= 1e-5
+        assert problem._convex or np.linalg.norm(problem.gradient(solution.x)) <= 1e-5
     falls = np.diff(alternated.trace["objective"])
     assert (falls <= tolerance("summation")).all()
     assert len(falls) >= 1
-    if problem.convex:
+    if problem._convex:
         assert abs(alternated.value - direct.value) <= 1e-5
 
 

@@ -68,7 +68,7 @@ def wrongly_left_out(problem, noted, path):
     for seen, places in noted:
         l1 = seen.penalty.l1
         answer = path[int(np.argmin(np.abs(path.values - l1)))].x
-        steep = np.abs(problem.reference_minorant(answer).slope)
+        steep = np.abs(problem._reference_minorant(answer).slope)
         used = (answer != 0.0) | (steep >= l1 * (1.0 - tolerance("slope at the minimiser")))
         used[places] = False
         wrong += int(used.sum())

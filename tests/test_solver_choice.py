@@ -63,7 +63,7 @@ def test_the_message_says_which_solver_was_chosen_and_why():
         cr.problems.TopPush(X, y, l2=0.1),
         cr.problems.TopPush(X, y, l1=0.1),
     ):
-        expected = f"{problem.default_solver} chosen: {problem.default_reason}"
+        expected = f"{problem.default_solver} chosen: {problem._default_reason()}"
         assert problem.solve().message.endswith(expected)
         assert "chosen" not in problem.solve(problem.default_solver).message
 
@@ -73,7 +73,7 @@ def test_a_formulation_with_a_default_of_its_own_gives_no_other_reason():
         default_solver = "bundle"
 
     mine = Mine(*tall(40, 3), p=2, l2=0.1)
-    assert mine.default_reason == ""
+    assert mine._default_reason() == ""
     assert "chosen" not in mine.solve().message
 
 

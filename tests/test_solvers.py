@@ -120,7 +120,7 @@ def test_of_many_rows_a_trivial_minimum_is_no_linear_program(monkeypatch):
     problem = cr.problems.TopPush(points, labels, l2=1e-3)
     with pytest.warns(cr.ConvergenceWarning, match="no better than w = 0"):
         assert problem.solve().converged
-    assert problem.remark(np.full(2, np.nan)) == ""  # a run that ended before its first point
+    assert problem._remark(np.full(2, np.nan)) == ""  # a run that ended before its first point
 
 
 @pytest.mark.parametrize("name", ["TopPush", "RmaxPush"])

@@ -55,8 +55,8 @@ def test_all_negatives_are_their_mean_or_all_pairs(loss):
         assert close(P.SpectralPush(X, y, spectrum, loss).objective(w), whole)
     pairs = P.Push(X, y, 1.0, loss).objective(w) / (y.sum() * (y == 0).sum())
     assert close(P.PartialAUC(X, y, 1.0, loss).objective(w), pairs)
-    assert P.SpectralPush(X, y, "uniform", "logistic").differentiable
-    assert not P.SpectralPush(X, y, ("top", 10**6), "logistic").differentiable  # by its form
+    assert P.SpectralPush(X, y, "uniform", "logistic")._differentiable
+    assert not P.SpectralPush(X, y, ("top", 10**6), "logistic")._differentiable  # by its form
 
 
 @LOSS

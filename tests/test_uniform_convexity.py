@@ -49,7 +49,7 @@ def test_a_power_of_two_is_strong_convexity():
     X, y, rng = drawn(1, 20)
     for theta in (rng.normal(size=20), 10.0 * rng.normal(size=20)):
         value, slope = power_marginal(theta, y, 0.3, 2.0)
-        found = LearnedDivergence(np.eye(20), y, 0.3, l2=0.1).risk_and_score_gradient(theta)
+        found = LearnedDivergence(np.eye(20), y, 0.3, l2=0.1)._risk_and_score_gradient(theta)
         assert value / 20 == pytest.approx(found[0], rel=SUMMATION, abs=SUMMATION)
         np.testing.assert_allclose(slope / 20, found[1], atol=1e-9)
     near = LearnedDivergence(X, y, 0.3, l2=0.1, power=2.0 + 1e-9).solve()
@@ -139,7 +139,7 @@ def test_targets_in_order_are_best_at_the_margins(strong):
         free = cp.Problem(cp.Minimize(cost), [*limits, cp.diff(levels) >= margins])
         free.solve(solver="CLARABEL")
         problem = LearnedDivergence.of_order(np.eye(6), grades, strong, margins=margins, l2=0.1)
-        assert 6 * problem.risk_and_score_gradient(theta)[0] == pytest.approx(
+        assert 6 * problem._risk_and_score_gradient(theta)[0] == pytest.approx(
             free.value, rel=SOLVERS, abs=SOLVERS
         )
         assert np.ptp(problem.y[by_grade][:2]) == 0.0

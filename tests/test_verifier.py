@@ -37,30 +37,30 @@ def planted(name, **members):
 
 def scaled_model(factor):
     def make(base):
-        def risk_model(self, scores):
-            risk, constraints = base.risk_model(self, scores)
+        def _risk_model(self, scores):
+            risk, constraints = base._risk_model(self, scores)
             return factor * risk, constraints
 
-        return risk_model
+        return _risk_model
 
     return make
 
 
 def scaled_oracle(value=1.0, gradient=1.0):
     def make(base):
-        def risk_and_score_gradient(self, scores):
-            risk, slope = base.risk_and_score_gradient(self, scores)
+        def _risk_and_score_gradient(self, scores):
+            risk, slope = base._risk_and_score_gradient(self, scores)
             return value * risk, gradient * slope
 
-        return risk_and_score_gradient
+        return _risk_and_score_gradient
 
     return make
 
 
 def scaled_reference(value=1.0, gradient=1.0):
     def make(base):
-        def reference_scores(self, scores):
-            risk, slope = base.reference_scores(self, scores)
+        def _reference_scores(self, scores):
+            risk, slope = base._reference_scores(self, scores)
             return value * risk, gradient * slope
 
         def _reference(self):
@@ -76,9 +76,9 @@ def scaled_reference(value=1.0, gradient=1.0):
             return found
 
         # certificates of declared formulations read more of it than members
-        if getattr(base, "reference_scores", None) is Declared.reference_scores:
+        if getattr(base, "_reference_scores", None) is Declared._reference_scores:
             return {"_reference": cached(_reference)}
-        return {"reference_scores": reference_scores}
+        return {"_reference_scores": _reference_scores}
 
     return make
 
@@ -90,13 +90,13 @@ def cached(function):
 
 
 PLANTED = {
-    "1 % in the exact model": {"risk_model": scaled_model(1.01)},
-    "1 % in the oracle's value and gradient": {"risk_and_score_gradient": scaled_oracle(1.01, 1.01)},
-    "0.1 % in the oracle's gradient alone": {"risk_and_score_gradient": scaled_oracle(1.0, 1.001)},
-    "1 % in the reference": {"reference_scores": scaled_reference(1.01, 1.01)},
-    "0.1 % in the reference's gradient alone": {"reference_scores": scaled_reference(1.0, 1.001)},
-    "sign of the gradient": {"risk_and_score_gradient": scaled_oracle(1.0, -1.0)},
-    "factor 2 in the model": {"risk_model": scaled_model(2.0)},
+    "1 % in the exact model": {"_risk_model": scaled_model(1.01)},
+    "1 % in the oracle's value and gradient": {"_risk_and_score_gradient": scaled_oracle(1.01, 1.01)},
+    "0.1 % in the oracle's gradient alone": {"_risk_and_score_gradient": scaled_oracle(1.0, 1.001)},
+    "1 % in the reference": {"_reference_scores": scaled_reference(1.01, 1.01)},
+    "0.1 % in the reference's gradient alone": {"_reference_scores": scaled_reference(1.0, 1.001)},
+    "sign of the gradient": {"_risk_and_score_gradient": scaled_oracle(1.0, -1.0)},
+    "factor 2 in the model": {"_risk_model": scaled_model(2.0)},
 }
 
 
@@ -136,7 +136,7 @@ def test_a_planted_error_in_the_jax_function_is_caught(name):
     drawn = (seed for seed in range(12) if "JaxObjective" in REGISTRY[name].random(seed).capabilities)
     traced = next(drawn, None)
     if traced is None:
-        assert not any(REGISTRY[name].random(seed).differentiable for seed in range(12))
+        assert not any(REGISTRY[name].random(seed)._differentiable for seed in range(12))
         pytest.skip(f"every random {name} has kinks")
     assert not cr.verify(planted(name, _jax_risk=make), instances=1, seed=traced).ok
 
@@ -159,12 +159,12 @@ def test_a_case_is_drawn_alike_each_time_and_an_answer_of_ones_own_costs_nothing
 
 
 def test_the_plants_themselves_are_harmless_when_nothing_is_changed():
-    report = cr.verify(planted("PNormPush", risk_model=scaled_model(1.0)), instances=3)
+    report = cr.verify(planted("PNormPush", _risk_model=scaled_model(1.0)), instances=3)
     assert report.ok, str(report)
 
 
 def _dropped_row(base):
-    def risk_model(self, scores):
+    def _risk_model(self, scores):
         import cvxpy as cp
 
         low = cp.log_sum_exp(np.log(self._positive_shares)[1:] - scores[self.positives[1:]])
@@ -173,19 +173,19 @@ def _dropped_row(base):
         )
         return low + high / self.p, []
 
-    return risk_model
+    return _risk_model
 
 
 def _sum_for_mean(base):
-    def risk_model(self, scores):
-        risk, constraints = base.risk_model(self, scores)
+    def _risk_model(self, scores):
+        risk, constraints = base._risk_model(self, scores)
         return risk + math.log(len(self.positives)), constraints
 
-    return risk_model
+    return _risk_model
 
 
 def _off_by_one(base):
-    def risk_model(self, scores):
+    def _risk_model(self, scores):
         import cvxpy as cp
 
         low = cp.log_sum_exp(np.log(self._positive_shares) - scores[self.positives])
@@ -195,12 +195,12 @@ def _off_by_one(base):
         )
         return low + high / (self.p + 1), []
 
-    return risk_model
+    return _risk_model
 
 
 @pytest.mark.parametrize("bug", [_dropped_row, _sum_for_mean, _off_by_one])
 def test_wrong_models_are_caught(bug):
-    assert not cr.verify(planted("PNormPush", risk_model=bug), instances=3, seed=0).ok
+    assert not cr.verify(planted("PNormPush", _risk_model=bug), instances=3, seed=0).ok
 
 
 def test_a_certificate_that_promises_too_much_is_caught():
@@ -218,7 +218,10 @@ def test_a_certificate_that_promises_too_much_is_caught():
 
 def test_points_further_apart_than_strong_convexity_allows_are_caught():
     """The stated modulus is a thousand million times the true one: no two points are that close."""
-    kind = planted("PNormPush", strong_convexity=lambda base: property(lambda self: 1e9))
+    kind = planted(
+        "PNormPush",
+        _shape=lambda base: lambda self: dataclasses.replace(base._shape(self), strong_convexity=1e9),
+    )
     report = cr.verify(kind.random(0), instances=1)
     assert not report.ok
     assert any("points differ by" in text for text in report.failures)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.core.capabilities import Feasibility, Shape
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Solution, Status
@@ -145,11 +146,13 @@ class Nearest(Problem):
 
     capabilities = frozenset({"Exact", "Smooth", "Certified"})
     default_solver = "exact"
-    strong_convexity = 1.0
 
     @property
     def dimension(self):
         return len(self.c)
+
+    def _shape(self):
+        return Shape(np.ones(len(self.c)), strong_convexity=1.0)
 
     def objective(self, x):
         return 0.5 * float((x - self.c) @ (x - self.c))
@@ -250,6 +253,9 @@ class HalfSpaces(Problem):
 
     def violation(self, x):
         return float(np.maximum(self.A @ x - self.b, 0.0).max())
+
+    def _feasibility(self):
+        return Feasibility(self.violation)
 
     def to_cvxpy(self):
         import cvxpy as cp

@@ -80,9 +80,9 @@ def test_scores_are_computed_once_a_step(monkeypatch):
     drawn = small_push()
     problem = type(drawn)(drawn.X, drawn.y, p=4)
     object.__setattr__(problem, "X", problem.X.view(Counted))
-    oracle, evaluations = type(problem).risk_and_score_gradient, []
+    oracle, evaluations = type(problem)._risk_and_score_gradient, []
     monkeypatch.setattr(
-        type(problem), "risk_and_score_gradient", lambda self, f: evaluations.append(0) or oracle(self, f)
+        type(problem), "_risk_and_score_gradient", lambda self, f: evaluations.append(0) or oracle(self, f)
     )
     before = Counted.products
     steps = problem.solve("lbfgs").iterations

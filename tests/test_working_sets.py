@@ -39,7 +39,8 @@ def first(name, wanted):
 MODELS = [
     name
     for name in REGISTRY
-    if hasattr(REGISTRY[name], "_score_model") and first(name, lambda one: one.differentiable and one.convex)
+    if hasattr(REGISTRY[name], "_score_model")
+    and first(name, lambda one: one._differentiable and one._convex)
 ]
 
 
@@ -81,7 +82,7 @@ def test_steps_minimise_their_models(seed, by_products, signed):
 @pytest.mark.parametrize("name", MODELS)
 def test_score_models_are_second_order(name):
     """Gradient and curvature by differences of the value and of the gradient."""
-    problem = first(name, lambda one: one.differentiable and one.convex)
+    problem = first(name, lambda one: one._differentiable and one._convex)
     rng = np.random.default_rng(0)
     scores = problem.scores(0.3 * rng.normal(size=problem.dimension))
     found, direction, width = problem._score_model(scores), rng.normal(size=len(scores)), 1e-5
@@ -244,7 +245,7 @@ def kinked(name):
 def test_l1_max_of_a_risk_with_kinks(name):
     """The conic solver finds nothing below the value at 0 just above it, and something just below it."""
     problem = kinked(name)
-    assert not problem.differentiable
+    assert not problem._differentiable
     most, at_zero = problem.l1_max(), problem.objective(np.zeros(problem.dimension))
     assert most > 0
     lower = []

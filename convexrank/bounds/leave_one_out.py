@@ -110,7 +110,7 @@ def leave_one_out(solution: Any, rows: Any = None, *, verbose: bool = False) -> 
     """
     problem = problem_of(check_solution(solution), "solve again")
     weighted = any(field.name == "sample_weight" for field in fields(problem))
-    if not isinstance(problem, Formulation) or not weighted or problem.conjugate is None:
+    if not isinstance(problem, Formulation) or not weighted or problem._conjugate is None:
         raise ValueError(
             f"solution is of a {type(problem).__name__}, expected one of a problem with a dual and with weights of "
             "rows, such as PNormPush, IRPush, TopPush or ConvexRisk."
@@ -141,7 +141,7 @@ def _checked(rows: Any, count: int) -> Array:
     return given.astype(np.intp)
 
 
-def _of_logarithms(problem: Any, terms: tuple[LogSumExpTerm, ...], w: Array) -> Array:
+def _of_logarithms(problem: Formulation, terms: tuple[LogSumExpTerm, ...], w: Array) -> Array:
     """The bound in closed form, for all rows."""
     X, scores = entries(problem.X), np.asarray(problem.scores(w), dtype=np.float64)
     forces, gradient, sizes = (
@@ -169,7 +169,7 @@ def _of_logarithms(problem: Any, terms: tuple[LogSumExpTerm, ...], w: Array) -> 
     return np.where((stays > 0.0) & np.isfinite(lengths), lengths / problem.l2, np.inf)
 
 
-def _by_certificate(problem: Any, w: Array, row: int) -> float:
+def _by_certificate(problem: Formulation, w: Array, row: int) -> float:
     """The bound from the gap of w in the problem without the row."""
     weights = np.ones(problem.rows) if problem.sample_weight is None else np.array(problem.sample_weight)
     weights[row] = 0.0

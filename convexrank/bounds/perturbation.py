@@ -156,7 +156,7 @@ def perturbation_bound(
     )
 
 
-def _check_problem(problem: Any) -> None:
+def _check_problem(problem: object) -> None:
     if not isinstance(problem, LearnedDivergence):
         raise TypeError(
             f"problem is of type {type(problem).__name__}, expected a LearnedDivergence, or one with a kernel."

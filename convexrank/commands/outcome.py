@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, NoReturn
 
+from convexrank.core.capabilities import Advice
 from convexrank.core.results import ConvergenceWarning, Solution
 from convexrank.data import check_choice, did_you_mean
 from convexrank.data.messages import Advised, Message
@@ -73,7 +74,7 @@ def solution_lines(solution: Solution) -> list[str]:
     if not solution.status.lacks_minimum:
         word = "bound    " if solution.certificate.says_nothing else "certified"
         lines.append(paragraph(f"{word}  {solution.certificate}"))
-    note = solution.instance.remark(solution.x) if solution.converged else solution.message
+    note = solution.instance.face(Advice).remark(solution.x) if solution.converged else solution.message
     if note:
         lines.append(paragraph(f"note       {note}"))
     return lines

@@ -4,8 +4,8 @@ A solver lists the names of the capabilities that it needs. What many methods ca
 protocol declares them, and the signature of a solver states it for the type checker. What one family of methods calls
 is a :class:`Face`, a small object of its own that the problem makes when it is asked: ``problem.face(FiniteSum)``. The
 faces of problems with rows are in ``convexrank/solvers/row_faces.py``, those of graphs and games in
-``convexrank/solvers/graph_faces.py``. ``JaxObjective``, ``JaxCurved`` and ``JaxProximal`` say which functions of the
-face ``Compiled`` there are.
+``convexrank/solvers/graph_faces.py``, and what certificates and proofs read in ``convexrank/core/minorants.py``.
+``JaxObjective``, ``JaxCurved`` and ``JaxProximal`` say which functions of the face ``Compiled`` there are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -23,10 +23,9 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, Solution, Status, Witness
 from convexrank.regularizers import Penalty
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
 __all__ = [
+    "Advice",
+    "Batched",
     "Certified",
     "CertifiedInParts",
     "Convex",
@@ -36,16 +35,16 @@ __all__ = [
     "Feasibility",
     "Field",
     "FixedPoint",
-    "InBalls",
     "Modelled",
     "Ordered",
     "Proximal",
     "Referenced",
+    "Shape",
     "Smooth",
     "Solvable",
     "TwiceDifferentiable",
+    "has_face",
     "has_objective",
-    "is_field",
     "members",
     "value_at",
 ]
@@ -57,7 +56,8 @@ class Face:
     """What one family of methods asks of a problem, as an object of its own, with the members that the methods call.
 
     A problem that names the class in ``capabilities`` makes the object in a method with the name of the class, such as
-    ``_finite_sum`` for ``FiniteSum``. ``problem.face(FiniteSum)`` calls it.
+    ``_finite_sum`` for ``FiniteSum``. ``problem.face(FiniteSum)`` calls it. It is a method, not an entry of a table, so
+    that a derived class overrides it and may ask ``super()``.
     """
 
     maker: ClassVar[str]
@@ -68,6 +68,11 @@ class Face:
 
 
 F = TypeVar("F", bound=Face)
+
+
+def has_face(problem: object, kind: type[Face]) -> bool:
+    """Return whether an object is a problem that makes a face."""
+    return hasattr(problem, kind.maker)
 
 
 @runtime_checkable
@@ -85,23 +90,8 @@ class Solvable(Protocol):
         ...
 
     @property
-    def default_reason(self) -> str:
-        """Reason for the default solver, in a few words; may be empty."""
-        ...
-
-    @property
     def dimension(self) -> int:
         """Number of unknowns."""
-        ...
-
-    @property
-    def units(self) -> Array:
-        """Units of the unknowns that equalise their effects on the objective, powers of two."""
-        ...
-
-    @property
-    def strong_convexity(self) -> float:
-        """A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known."""
         ...
 
     def face(self, kind: type[F]) -> F:
@@ -109,13 +99,19 @@ class Solvable(Protocol):
         ...
 
     def solve(
-        self, solver: Any = None, *, tol: float = 1e-8, time_limit: float | None = None, x0: Any = None
+        self,
+        solver: Any = None,
+        *,
+        tol: float = 1e-8,
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        x0: Any = None,
     ) -> Solution:
         """Solve."""
         ...
 
-    def adapt_solver(self, solver: Any, options: Any = None) -> Any:
-        """Return the solver that runs in place of one that fits; refuse what processes are asked differently."""
+    def changed(self, **values: Any) -> Any:
+        """Return the same problem with other parameters."""
         ...
 
     def start(self) -> Array:
@@ -134,9 +130,62 @@ class Solvable(Protocol):
         """Return a feasible point near x."""
         ...
 
-    def remark(self, x: Array) -> str:
-        """Return a remark on an answer that met the tolerance."""
+    def prox(self, v: Array, step: float) -> Array:
+        """Return the proximal map of the part that is not smooth; v where there is none."""
         ...
+
+
+@dataclass(frozen=True)
+class Advice(Face):
+    """What a problem says about how it is solved, and about an answer.
+
+    Parameters
+    ----------
+    adapted : callable
+        Takes a solver to the one that runs in its place, such as in other variables. With the options of a solve that
+        begins it refuses what processes are asked differently; None elsewhere.
+    reason : callable
+        Returns why the default solver is the default, in a few words; may be empty.
+    remark : callable
+        Takes an answer that met the tolerance to a remark, such as that it is trivial; may be empty.
+    """
+
+    adapted: Callable[[Any, Any], Any]
+    reason: Callable[[], str]
+    remark: Callable[[Array], str]
+
+
+@dataclass(frozen=True)
+class Shape(Face):
+    """What is known of the shape of an objective beforehand.
+
+    Parameters
+    ----------
+    column_scales : ndarray, shape (d,)
+        Scales of the unknowns that equalise their effects on the objective, powers of two.
+    strong_convexity : float
+        A modulus of strong convexity in the Euclidean norm; 0 when none is known.
+    risk_infimum : float
+        A number that the risk is never below; minus infinity if none is known.
+    """
+
+    column_scales: Array
+    strong_convexity: float = 0.0
+    risk_infimum: float = -math.inf
+
+
+@dataclass(frozen=True)
+class Batched(Face):
+    """Many problems that differ from one in weights of rows, or in l2, evaluated in one pass.
+
+    Parameters
+    ----------
+    members : callable
+        Takes the weights of rows, shape (B, n), and l2, shape (B,), or None for either, to what evaluates the problems;
+        None where they are evaluated one by one.
+    """
+
+    members: Callable[[Array | None, Array | None], Any]
 
 
 @dataclass(frozen=True)
@@ -156,22 +205,6 @@ class Modelled(Face):
     other: Callable[[], CvxpyModel] | None = None
     is_nonlinear: bool = False
     always_feasible: bool = False
-
-
-@dataclass(frozen=True)
-class InBalls(Face):
-    """A risk of linear scores in ball arithmetic, for proofs.
-
-    Parameters
-    ----------
-    tangent : callable
-        Takes scores to the risk and a tangent in them.
-    below : callable
-        Takes scores and a width to what the multipliers of the risk smoothed by the width prove: a linear function.
-    """
-
-    tangent: Callable[[Any], Any]
-    below: Callable[[Any, float], Any]
 
 
 @dataclass(frozen=True)
@@ -216,17 +249,8 @@ class Convex(Solvable, Protocol):
         """The part of the objective that depends on w alone."""
         ...
 
-    @property
-    def risk_infimum(self) -> float:
-        """A number that the risk is never below; minus infinity if none is known."""
-        ...
-
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk at w and one subgradient with respect to w."""
-        ...
-
-    def prox(self, v: Array, step: float) -> Array:
-        """Return the proximal map of the part of the penalty that is not smooth."""
         ...
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
@@ -268,26 +292,22 @@ class Proximal(Solvable, Protocol):
         """Return the part of the objective that is not smooth; infinity outside constraints."""
         ...
 
-    def prox(self, v: Array, step: float) -> Array:
-        """Return the proximal map of the part that is not smooth."""
-        ...
-
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum at w from the gradient of the smooth part there, at no cost."""
         ...
 
 
-@runtime_checkable
-class Field(Solvable, Protocol):
-    """A monotone-type direction without an objective."""
+@dataclass(frozen=True)
+class Field(Face):
+    """A monotone-type direction without an objective; terms that it does not include are in ``prox`` of the problem.
 
-    def field(self, x: Array) -> Array:
-        """Return the direction at x."""
-        ...
+    Parameters
+    ----------
+    direction : callable
+        Takes a point to the direction there.
+    """
 
-    def prox(self, v: Array, step: float) -> Array:
-        """Return the proximal map of the terms that the direction does not include, such as constraints."""
-        ...
+    direction: Callable[[Array], Array]
 
 
 def has_objective(problem: Solvable) -> bool:
@@ -298,22 +318,6 @@ def has_objective(problem: Solvable) -> bool:
 def value_at(problem: Solvable, x: Array) -> float:
     """Return the objective at x, NaN where there is none."""
     return problem.objective(x) if has_objective(problem) else math.nan
-
-
-def is_field(problem: Solvable) -> TypeIs[Field]:
-    """Return whether a problem offers a field in place of an objective, as the type checker understands it.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem of a solver that accepts objectives and fields.
-
-    Returns
-    -------
-    bool
-        Whether the solver has to follow the field.
-    """
-    return "Field" in problem.capabilities
 
 
 @runtime_checkable
@@ -334,13 +338,17 @@ class FixedPoint(Solvable, Protocol):
         ...
 
 
-@runtime_checkable
-class Feasibility(Solvable, Protocol):
-    """Constraints without an objective: any point that satisfies them is an answer."""
+@dataclass(frozen=True)
+class Feasibility(Face):
+    """Constraints without an objective: any point that satisfies them is an answer.
 
-    def violation(self, x: Array) -> float:
-        """Return the violation of the constraints at x; 0 if x satisfies them."""
-        ...
+    Parameters
+    ----------
+    violation : callable
+        Takes a point to the violation of the constraints there; 0 if it satisfies them.
+    """
+
+    violation: Callable[[Array], float]
 
 
 @runtime_checkable
@@ -356,13 +364,18 @@ class Referenced(Solvable, Protocol):
         ...
 
 
-@runtime_checkable
-class Ordered(Solvable, Protocol):
-    """The unknowns are scores, and a bound on their error proves a part of their order."""
+@dataclass(frozen=True)
+class Ordered(Face):
+    """The unknowns are scores, and a bound on their error proves a part of their order.
 
-    def proved_top(self, x: Array, bound: float, k: int) -> Array:
-        """Return the longest list of first entries, at most k, whose order no error up to ``bound`` can change."""
-        ...
+    Parameters
+    ----------
+    proved_top : callable
+        Takes a point, a bound and a number to the longest list of first entries, of at most that number, whose order no
+        error up to the bound can change.
+    """
+
+    proved_top: Callable[[Array, float, int], Array]
 
 
 @runtime_checkable

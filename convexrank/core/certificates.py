@@ -68,14 +68,14 @@ def lower_bound(value: float, gap: float, error: float) -> float:
 
 
 def certify(
-    problem: LinearRisk, w: Array, witness: Witness | None = None, *, rounds: int = 200, tol: float = 1e-9
+    risk: LinearRisk, w: Array, witness: Witness | None = None, *, rounds: int = 200, tol: float = 1e-9
 ) -> Certificate:
     """Bound value − optimum at w.
 
     Parameters
     ----------
-    problem : LinearRisk
-        A convex problem with linear scores.
+    risk : LinearRisk
+        A convex risk of linear scores and a penalty.
     w : ndarray, shape (d,)
         The point.
     witness : Witness, optional
@@ -92,35 +92,35 @@ def certify(
     """
     # what overflows proves nothing, which is a fair answer
     with np.errstate(over="ignore", invalid="ignore"):
-        return _certify(problem, w, witness, rounds, tol)
+        return _certify(risk, w, witness, rounds, tol)
 
 
-def _certify(problem: LinearRisk, w: Array, witness: Witness | None, rounds: int, tol: float) -> Certificate:
-    own = problem.reference_minorant(w)
-    value, error = value_of(problem.penalty, own, w)
+def _certify(risk: LinearRisk, w: Array, witness: Witness | None, rounds: int, tol: float) -> Certificate:
+    own = risk.minorant(w, 0.0)
+    value, error = value_of(risk.penalty, own, w)
     kind, radius = "global", math.inf
-    if not problem.penalty.bounded:
+    if not risk.penalty.bounded:
         kind, radius = certificate_radius(
-            problem.penalty, problem.risk_infimum, w, value + error, problem.unit
+            risk.penalty, risk.risk_infimum, w, value + error, risk.length_scale()
         )
     if not math.isfinite(value + error) or not own.usable:
         return Certificate(math.inf, value, -math.inf, kind, radius)
-    outside = 0.0 if problem.penalty.ball is None else _outside(problem.penalty.ball, w, own.slope)
+    outside = 0.0 if risk.penalty.ball is None else _outside(risk.penalty.ball, w, own.slope)
     above = _Above(value, error + outside)
     enough = tol * max(1.0, abs(value))
-    gap = own_gap(problem, own, w, radius)
+    gap = own_gap(risk, own, w, radius)
     if witness is not None:
-        lower, everywhere = witness_bound(problem, witness, radius, (w, own))
+        lower, everywhere = witness_bound(risk, witness, radius, (w, own))
         found = above.bound(lower)
         if kind == "ball" and everywhere and found <= max(_FOR_ALL * gap, enough):
             gap, kind, radius = found, "global", math.inf
         gap = min(gap, found)
-    elif not problem.differentiable and min(gap, value - problem.risk_infimum) > enough:
-        gap = min(gap, _search(Bundle(problem, own), w, above, radius, rounds, enough))
-    nothing_below = above.bound(problem.risk_infimum)  # a risk that is never negative, at zero
+    elif not risk.differentiable and min(gap, value - risk.risk_infimum) > enough:
+        gap = min(gap, _search(Bundle(risk, own), w, above, radius, rounds, enough))
+    nothing_below = above.bound(risk.risk_infimum)  # a risk that is never negative, at zero
     if nothing_below <= (enough if kind == "ball" else gap):
         gap, kind, radius = nothing_below, "global", math.inf
-    return Certificate(gap, value, max(lower_bound(value, gap, error), problem.risk_infimum), kind, radius)
+    return Certificate(gap, value, max(lower_bound(value, gap, error), risk.risk_infimum), kind, radius)
 
 
 @dataclass(frozen=True)
@@ -145,14 +145,14 @@ def _length(v: Array) -> float:
     return math.sqrt(float(v @ v))
 
 
-def own_gap(problem: LinearRisk, own: Minorant, w: Array, radius: float) -> float:
+def own_gap(risk: LinearRisk, own: Minorant, w: Array, radius: float) -> float:
     """Bound value − optimum by the tangent at w itself: the risk cancels, and Ω(w) + Ω*(−slope) + ⟨slope, w⟩ is left.
 
     Where l2 alone is present, rounding of the slope moves it at second order only. For a risk with kinks the scores
     Xw are exact up to their rounding, and so is its value.
     """
-    penalty, slope, length = problem.penalty, own.slope, math.sqrt(float(w @ w))
-    noise = own.lag + (EPS * abs(own.risk) if problem.differentiable else 2.0 * own.slope_error * length)
+    penalty, slope, length = risk.penalty, own.slope, math.sqrt(float(w @ w))
+    noise = own.lag + (EPS * abs(own.risk) if risk.differentiable else 2.0 * own.slope_error * length)
     if penalty.smooth and penalty.l2 > 0:
         apart = _length(penalty.l2 * w + slope) + own.slope_error + 4.0 * EPS * penalty.l2 * length
         bend = strength_near(penalty.l2, own.curvature, own.fall, apart) if own.curvature else penalty.l2
@@ -177,7 +177,7 @@ def strength_near(l2: float, curvature: float, fall: float, slope: float) -> flo
 
 
 def witness_bound(
-    problem: LinearRisk, witness: Witness, radius: float, known: tuple[Array, Minorant] | None = None
+    risk: LinearRisk, witness: Witness, radius: float, known: tuple[Array, Minorant] | None = None
 ) -> tuple[float, bool]:
     """Return the lower bound that a witness proves, minus infinity if it proves none, and whether without a ball.
 
@@ -185,12 +185,12 @@ def witness_bound(
     """
     shares = witness.shares()
     points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
-    if shares is None or points.shape != (len(shares), problem.dimension):
+    if shares is None or points.shape != (len(shares), risk.dimension):
         return -math.inf, False
     widths = witness.smoothing()
     if widths is None:
         return -math.inf, False
-    bundle, used = Bundle(problem), np.flatnonzero(shares)
+    bundle, used = Bundle(risk), np.flatnonzero(shares)
     with suppress(OutOfTimeError):  # the given points prove a bound only together
         for point, width in zip(points[used], widths[used].tolist(), strict=True):
             check_time()
@@ -220,7 +220,7 @@ def _search(bundle: Bundle, w: Array, above: _Above, radius: float, rounds: int,
             if gap <= enough or stale > _PATIENCE:
                 break
             reach_of_model = float(np.linalg.norm(where - w))
-            climb = bundle.add(where).risk + bundle.problem.penalty.value(where) - above.value
+            climb = bundle.add(where).risk + bundle.risk.penalty.value(where) - above.value
             # a model minimiser with a far larger objective says nothing about the neighbourhood of w
             trust = (
                 0.3 * reach_of_model if not climb <= max(gap, enough) else max(trust, 2.0 * reach_of_model)

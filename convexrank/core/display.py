@@ -58,7 +58,7 @@ class Displayed:
         return html_table(repr(self), rows, below=f"<div>$${formula}$$</div>" if formula else "")
 
 
-def _stated(problem: Any, member: str) -> str:
+def _stated(problem: Displayed, member: str) -> str:
     """The value of a property of a problem; a text if the class does not define the property yet."""
     try:
         return str(getattr(problem, member))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.interruption import import_module
+from convexrank.core.capabilities import Solvable
 from convexrank.core.results import Solution, Status, Witness
 
 # Where the class is. As a solver it is imported when it is asked for: it draws random instances of the formulations.
@@ -15,20 +16,22 @@ _DUAL = "convexrank.problems.duals.ranking_dual:RankingDual"
 _NO_MINIMISER = frozenset({Status.SEPARABLE, Status.UNBOUNDED, Status.INFEASIBLE})
 
 
-def dual_of(problem: Any) -> Any:
+def dual_of(problem: Solvable, conjugate: Any) -> Any:
     """Return the dual of a problem.
 
     Parameters
     ----------
     problem : Problem
         The primal.
+    conjugate : Conjugate or None
+        The conjugate of its risk, where that is known.
 
     Raises
     ------
     ValueError
         When no conjugate of its risk is known; the message says which risks have one.
     """
-    if problem.conjugate is None:
+    if conjugate is None:
         raise ValueError(
             f"this {type(problem).__name__} has no dual here: no conjugate of its risk is known. Duals have risks that "
             "are expressions of scores, such as those of PNormPush, TopPush and RankSVM, with the losses exponential, "
@@ -38,22 +41,21 @@ def dual_of(problem: Any) -> Any:
     return getattr(import_module(module), name)(problem)
 
 
-def dual_solution(problem: Any, solution: Solution) -> Solution:
+def dual_solution(dual: Any, solution: Solution) -> Solution:
     """Return the dual point of a solution as a solution of the dual, with its own gap.
 
     Parameters
     ----------
-    problem : Problem
-        The primal.
+    dual : RankingDual
+        The dual.
     solution : Solution
-        A solution of it.
+        A solution of the primal.
 
     Raises
     ------
     ValueError
-        When the problem has no dual, or no minimiser.
+        When the primal has no minimiser.
     """
-    dual = dual_of(problem)
     if solution.status in _NO_MINIMISER:
         raise ValueError(
             f"the status of this solution is {solution.status.name}, so that no weights of rows belong to it; add "

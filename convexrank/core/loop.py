@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -30,7 +30,7 @@ Array = np.ndarray
 P = TypeVar("P", bound=Solvable, contravariant=True)
 
 # Ends that may have their reason in the data: the problem is asked before they are reported.
-_UNEXPLAINED = frozenset({Status.FAILED, Status.UNBOUNDED})
+_UNEXPLAINED = (Status.FAILED, Status.UNBOUNDED)
 #: Ends that the caller brought about: the point so far counts, and what is evaluated and proved about it in a moment,
 #: which is this part of time_limit and no less than so many seconds.
 STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
@@ -128,6 +128,10 @@ class Method(Protocol):
         ...
 
 
+#: What a caller may give as a solver: None for the default, a name, a solver, or a function of the problem.
+SolverLike: TypeAlias = Method | Callable[[Any], Any] | str | None
+
+
 class Solver(Method, Protocol[P]):
     """A method: hyper-parameters, the capabilities it needs, a first state and a step.
 
@@ -146,7 +150,8 @@ class Solver(Method, Protocol[P]):
 def certificate_of(problem: Solvable, x: Array, witness: Witness | None, residual: float) -> Certificate:
     """Return the problem's certificate; without one the residual, labelled so."""
     if "Certified" in problem.capabilities:
-        return cast(Certified, problem).certificate(x, witness)
+        certified: Certified = problem  # type: ignore[assignment]  # it names the capability
+        return certified.certificate(x, witness)
     return Certificate(residual, math.nan, -math.inf, kind="residual")
 
 
@@ -252,7 +257,7 @@ class Monitor:
     def _has_order(self, state: State, gap: float) -> bool:
         """Return whether the order that was asked for, if any, is proved where the gap is that large."""
         top = self.options.top
-        return top > 0 and len(cast(Ordered, self.problem).proved_top(state.x, gap, top)) == top
+        return top > 0 and len(self.problem.face(Ordered).proved_top(state.x, gap, top)) == top
 
     def _keep(self, best: State) -> None:
         """Write the best point so far, about which nothing is proved; a disk that is full stops no solve."""
@@ -362,8 +367,8 @@ class Monitor:
             residual=best.residual,
             status=status,
             iterations=iterations,
-            seconds=self.seconds,
-            trace={key: np.array(values) for key, values in self.trace.items()},
+            seconds=time.perf_counter() - self.start,
+            trace=dict(zip(self.trace, map(np.array, self.trace.values()), strict=True)),
             certificate=certificate,
             solver=self.solver.name,
             problem=type(self.problem).__name__,

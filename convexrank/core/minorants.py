@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from convexrank.backend.gram import steadily_summed, times
+from convexrank.core.capabilities import Face, Solvable
 from convexrank.core.cutting_planes import has_conic_solver, model_minimum
 from convexrank.regularizers import Penalty
 
@@ -119,51 +120,74 @@ def tangent_at(
     )
 
 
-@runtime_checkable
-class LinearRisk(Protocol):
-    """Interface of problems for certificates."""
+@dataclass(frozen=True)
+class LinearRisk(Face):
+    """A convex risk of linear scores and a penalty, for certificates.
 
-    @property
-    def penalty(self) -> Penalty:
-        """The penalty, the part of the objective that depends on w directly."""
-        ...
+    Parameters
+    ----------
+    penalty : Penalty
+        The part of the objective that depends on w directly.
+    dimension : int
+        Number of weights d.
+    differentiable : bool
+        Whether the risk is differentiable.
+    risk_infimum : float
+        A number that the risk is never below; minus infinity if none is known.
+    length_scale : callable
+        Returns a large length of w in the units of the features.
+    minorant : callable
+        Takes w and a width to the tangent of the risk at w, or to what the risk smoothed by the width proves there,
+        with bounds on the rounding.
+    """
 
-    @property
-    def dimension(self) -> int:
-        """Number of weights d."""
-        ...
+    penalty: Penalty
+    dimension: int
+    differentiable: bool
+    risk_infimum: float
+    length_scale: Callable[[], float]
+    minorant: Callable[[Array, float], Minorant]
 
-    @property
-    def unit(self) -> float:
-        """A large length of w in the units of the features."""
-        ...
 
-    @property
-    def differentiable(self) -> bool:
-        """Whether the risk is differentiable."""
-        ...
+@dataclass(frozen=True)
+class InBalls(Face):
+    """A convex risk of linear scores and a penalty, for proofs in ball arithmetic.
 
-    @property
-    def risk_infimum(self) -> float:
-        """A number that the risk is never below; minus infinity if none is known."""
-        ...
+    Parameters
+    ----------
+    X : matrix, shape (n, d)
+        The features.
+    risk : LinearRisk
+        What certificates read.
+    tangent : callable
+        Takes scores to the risk and a tangent in them.
+    below : callable
+        Takes scores and a width to what the multipliers of the risk smoothed by the width prove: a linear function.
+    dual : callable
+        Returns the dual, if its multipliers are distributions, whose points bound the optimum wherever the minimiser
+        is; else None.
+    with_l1 : callable
+        Returns the problem with another l1.
+    """
 
-    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
-        """Return the tangent of the risk at w, or what a smoothed risk proves there, with bounds on the rounding."""
-        ...
+    X: Any
+    risk: LinearRisk
+    tangent: Callable[[Any], Any]
+    below: Callable[[Any, float], Any]
+    dual: Callable[[], Any]
+    with_l1: Callable[[float], Solvable]
 
 
 class Bundle:
     """Minorants of a risk, each from one reference evaluation."""
 
-    def __init__(self, problem: LinearRisk, first: Minorant | None = None) -> None:
-        self.problem = problem
+    def __init__(self, risk: LinearRisk, first: Minorant | None = None) -> None:
+        self.risk = risk
         self.minorants = [] if first is None else [first]
 
     def add(self, w: Array, width: float = 0.0) -> Minorant:
         """Evaluate the risk at w, and keep the tangent if it is of use."""
-        problem = self.problem
-        return self.keep(problem.reference_minorant(w, width) if width else problem.reference_minorant(w))
+        return self.keep(self.risk.minorant(w, width))
 
     def keep(self, tangent: Minorant) -> Minorant:
         """Keep a tangent if it is of use."""
@@ -185,7 +209,7 @@ class Bundle:
 
     def bound(self, weights: Array, radius: float) -> float:
         """Return a lower bound on the optimum for weights on the simplex, less all rounding."""
-        penalty, height = self.problem.penalty, float(weights @ self.offsets)
+        penalty, height = self.risk.penalty, float(weights @ self.offsets)
         slope, error = self._mixture(weights)
         supremum, where = penalty.conjugate(-slope, radius)
         lost = float(weights @ [minorant.offset_error for minorant in self.minorants])
@@ -199,7 +223,7 @@ class Bundle:
         The conjugate of the penalty is 0 there, whatever the radius.
         """
         slope, error = self._mixture(weights)
-        return self.problem.penalty.holds(-slope, error)
+        return self.risk.penalty.holds(-slope, error)
 
     def _mixture(self, weights: Array) -> tuple[Array, float]:
         """The slope of a mixture, and a bound on the rounding of it in the Euclidean norm."""
@@ -225,7 +249,7 @@ class Bundle:
         # where all is flat, at a point that meets every hinge exactly, there is nothing to scale by
         scale = max(float(errors[used].max()), float(np.abs(slopes[used]).max())) or 1.0
         found = model_minimum(
-            heights[used], slopes[used], self.problem.penalty, centre, scale=scale, radius=radius, trust=trust
+            heights[used], slopes[used], self.risk.penalty, centre, scale=scale, radius=radius, trust=trust
         )
         if found is None:
             return None

@@ -12,7 +12,9 @@ import numpy as np
 from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
+from convexrank.core.capabilities import Solvable
 from convexrank.core.display import draw
+from convexrank.core.loop import SolverLike
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.core.solving import resolve
 from convexrank.data import check_flag, check_integer, check_nonnegative, check_positive, check_vector, shown
@@ -211,7 +213,7 @@ class Path(SolutionSequence):
 @progress_as_verbose
 @as_a_whole
 def path(
-    problem: Any,
+    problem: Solvable,
     *,
     l1: Any = None,
     l2: Any = None,
@@ -221,7 +223,7 @@ def path(
     tau: Any = None,
     n: int = 100,
     ratio: float = 1e-2,
-    solver: Any = None,
+    solver: SolverLike = None,
     tol: float = 1e-6,
     max_iter: int | None = None,
     metric: Callable[..., float] | None = None,
@@ -335,7 +337,7 @@ class _Carried:
         self.solver: Any = None
         self.left: list[int] = []
 
-    def along(self, problem: Any, solver: Any, parameter: str) -> Any:
+    def along(self, problem: Solvable, solver: SolverLike, parameter: str) -> Any:
         """Return what solves the next value."""
         made = resolve(problem, solver)
         # a method that remembers the problem before, where problems differ in one parameter alone: its solver for such
@@ -356,7 +358,7 @@ class _Carried:
         """Return where the next solve starts."""
         return solution.x if self.solver is None else self.solver.next_start(solution)
 
-    def count(self, problem: Any, method: Any) -> None:
+    def count(self, problem: Solvable, method: Any) -> None:
         """Note how many columns screening left at the value that was just solved."""
         screened = method is self.solver and self.screens
         self.left.append(method.columns_left[-1] if screened else problem.dimension)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 
 from convexrank.backend.cached import cached_property, read_only
-from convexrank.core.capabilities import Existence, F, Modelled, has_objective
+from convexrank.core.capabilities import Advice, Batched, Existence, F, Modelled, Shape, has_objective
 from convexrank.core.display import Displayed
 from convexrank.core.duality import dual_of, dual_solution
+from convexrank.core.loop import SolverLike
 from convexrank.core.paths import Path, path
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.solving import solve
@@ -70,9 +71,6 @@ class Problem(Displayed):
         """Number of unknowns."""
         raise self._unstated("dimension", "the number of unknowns")
 
-    #: Why the default solver is the default, for messages.
-    default_reason = ""
-
     #: Number of examples; 0 where there are none.
     rows = 0
 
@@ -82,20 +80,15 @@ class Problem(Displayed):
     definition: ClassVar[Callable[..., float] | None] = None
 
     #: Why a class states none; the verifier reports it.
-    without_definition: ClassVar[str] = (
+    _without_definition: ClassVar[str] = (
         "what was compared states one formula; write definition(scores), or definition(x), to check that it is yours"
     )
 
     def _modelled(self) -> Modelled:
         return Modelled()
 
-    #: A modulus of strong convexity of the objective in the Euclidean norm; 0 when none is known.
-    strong_convexity = 0.0
-
-    @property
-    def units(self) -> Array:
-        """Units of the unknowns, as powers of two, that equalise their effects on the objective; by default 1."""
-        return np.ones(self.dimension)
+    def _shape(self) -> Shape:
+        return Shape(np.ones(self.dimension))
 
     def start(self) -> Array:
         """Return the point at which solvers start by default."""
@@ -119,13 +112,24 @@ class Problem(Displayed):
     #: Name of the solver used when none is asked for.
     default_solver: str
 
-    def adapt_solver(self, solver: Any, options: Any = None) -> Any:
+    def _advice(self) -> Advice:
+        return Advice(self._adapted, self._default_reason, self._remark)
+
+    def _adapted(self, solver: Any, options: Any) -> Any:
         """Return the solver to run for a given one; another solver if solvers step in other variables than x.
 
         With options, of a solve that begins, refuse what processes that solve the problem together are asked
         differently.
         """
         return solver
+
+    def _default_reason(self) -> str:
+        """Return why the default solver is the default, for messages."""
+        return ""
+
+    def _remark(self, x: Array) -> str:
+        """Return a remark on an answer that met the tolerance, such as that it is trivial."""
+        return ""
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective; fixed points, fields and feasibility problems have none."""
@@ -220,10 +224,6 @@ class Problem(Displayed):
         """Recognise at w that no minimiser exists (separable data, unbounded objective); None otherwise."""
         return None
 
-    def remark(self, x: Array) -> str:
-        """Return a remark on an answer that met the tolerance, such as that it is trivial."""
-        return ""
-
     def _may_lack_minimiser(self, w: Array) -> bool:
         """Return whether a converged point is reason to ask ``_prove_nonexistence`` all the same."""
         return False
@@ -246,12 +246,11 @@ class Problem(Displayed):
         """
         return replace(cast(Any, self), **values)
 
-    def weighted(self, sample_weight: Array | None, l2: Array | None) -> Any:
-        """Return what evaluates this problem with many weights of rows, or many l2, in one pass; None without such."""
-        return None
+    def _batched(self) -> Batched:
+        return Batched(lambda sample_weight, l2: None)
 
     #: The conjugate of the risk, where :meth:`dual` is known.
-    conjugate: Any = None
+    _conjugate: Any = None
 
     def dual(self) -> Any:
         """Return the dual, a problem of its own; see :class:`convexrank.problems.RankingDual`.
@@ -261,11 +260,11 @@ class Problem(Displayed):
         ValueError
             When the formulation, its loss or its price has no conjugate that is known here.
         """
-        return dual_of(self)
+        return dual_of(self, self._conjugate)
 
-    def dual_solution(self, solution: Solution) -> Solution:
+    def _dual_solution(self, solution: Solution) -> Solution:
         """Return the dual point of a solution of this problem, with its own gap; see :attr:`Solution.dual`."""
-        return dual_solution(self, solution)
+        return dual_solution(dual_of(self, self._conjugate), solution)
 
     def path(self, **options: Any) -> Path:
         """Solve along l1, l2 or p, with warm starts; see :func:`convexrank.path`, which takes the same options.
@@ -280,7 +279,7 @@ class Problem(Displayed):
     @progress_as_verbose
     def solve(
         self,
-        solver: Any = None,
+        solver: SolverLike = None,
         *,
         tol: float = 1e-8,
         max_iter: int | None = None,

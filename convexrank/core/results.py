@@ -67,10 +67,9 @@ class Status(enum.Enum):
     INFEASIBLE = "no point satisfies the constraints"
     FAILED = "the solver made no further progress before the certificate met the tolerance"
 
-    @property
-    def message(self) -> str:
-        """The meaning of the status, and a remedy."""
-        return self.value
+    def __init__(self, message: str) -> None:
+        #: The meaning of the status, and a remedy.
+        self.message = message
 
     @property
     def lacks_minimum(self) -> bool:
@@ -403,7 +402,7 @@ class Solution:
         ValueError
             When the problem has no dual, or no minimiser, or the solution has no problem.
         """
-        return problem_of(self, "solve problem.dual() instead").dual_solution(self)
+        return problem_of(self, "solve problem.dual() instead")._dual_solution(self)
 
     @property
     def weights(self) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +19,8 @@ from convexrank.backend.deadline import OutOfTimeError, ending_after
 from convexrank.backend.interruption import Block, import_module
 from convexrank.backend.progress import LOGGER, level_of_caller
 from convexrank.core import capabilities
-from convexrank.core.capabilities import Ordered, Solvable, members
-from convexrank.core.loop import STOPPED, Options, Solver, iterate, moment_after
+from convexrank.core.capabilities import Advice, Face, Ordered, Solvable, members
+from convexrank.core.loop import STOPPED, Method, Options, SolverLike, iterate, moment_after
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_flag, check_function, check_integer, check_path, check_positive, shown
 
@@ -104,7 +104,7 @@ def available(problem: Solvable) -> list[str]:
     return sorted(fits, key=lambda name: name != problem.default_solver)
 
 
-def resolve(problem: Solvable, solver: Any) -> Any:
+def resolve(problem: Solvable, solver: SolverLike) -> Any:
     """Turn None, a name or a solver object into a solver object that fits the problem.
 
     Parameters
@@ -135,6 +135,7 @@ def resolve(problem: Solvable, solver: Any) -> Any:
     'continuation'
     """
     _check_problem(problem)
+    made: Any = solver
     if solver is None:
         solver = problem.default_solver
     if isinstance(solver, str):
@@ -147,8 +148,6 @@ def resolve(problem: Solvable, solver: Any) -> Any:
         made = load(name)(_conic_solver(backend)) if backend else load(name)()
     elif _is_own(solver):
         made = class_at(_OWN)(solver)
-    else:
-        made = solver
     if isinstance(made, type) or not hasattr(made, "requires"):
         raise TypeError(
             f"solver is {shown(solver)}, expected None, a name, a solver object or a function of the problem; names "
@@ -168,7 +167,7 @@ def compiled_for(problem: Solvable) -> list[str]:
     return [name for name in _COMPILED if not _missing(load(name), problem)]
 
 
-def _on_device(problem: Solvable, solver: Any, device: Any) -> Any:
+def _on_device(problem: Solvable, solver: SolverLike, device: Any) -> Any:
     """Return the solver on a device; by default the first compiled one that fits."""
     if solver is None:
         _check_problem(problem)
@@ -187,7 +186,7 @@ def _on_device(problem: Solvable, solver: Any, device: Any) -> Any:
     return replace(made, device=device)
 
 
-def _under(problem: Solvable, solver: Any, constraints: Any) -> Any:
+def _under(problem: Solvable, solver: SolverLike, constraints: Any) -> Any:
     """Return the exact solver with the caller's constraints; no other takes any."""
     check_function(constraints, "constraints", "of the weights that returns a list of constraints of cvxpy")
     if _missing(load("exact"), problem):
@@ -206,12 +205,12 @@ def _under(problem: Solvable, solver: Any, constraints: Any) -> Any:
     return replace(made, constraints=constraints)
 
 
-def _is_own(solver: Any) -> bool:
+def _is_own(solver: SolverLike) -> bool:
     """Return whether it is a function of the caller's own, which takes the problem and returns a point."""
     return callable(solver) and not isinstance(solver, type) and not hasattr(solver, "requires")
 
 
-def _refuse_options(solver: Any, given: dict[str, Any]) -> None:
+def _refuse_options(solver: SolverLike, given: dict[str, Any]) -> None:
     """Refuse options of a loop that a function of the caller's own does not run in."""
     if names := [name for name, value in given.items() if value is not None and value is not False]:
         raise ValueError(
@@ -221,7 +220,7 @@ def _refuse_options(solver: Any, given: dict[str, Any]) -> None:
         )
 
 
-def _check_problem(problem: Any) -> None:
+def _check_problem(problem: object) -> None:
     if isinstance(problem, type) or not hasattr(problem, "capabilities"):
         raise TypeError(f"problem is {shown(problem)}, expected an instance of a problem.")
 
@@ -230,7 +229,7 @@ def _fitting(problem: Solvable) -> str:
     return ", ".join(available(problem))
 
 
-def _missing(solver: Any, problem: Solvable) -> str:
+def _missing(solver: Method, problem: Solvable) -> str:
     """Name the capabilities that a solver needs and a problem lacks, for each way to fit; empty when one way does."""
     offered = problem.capabilities
     if solver.requires <= offered:
@@ -240,7 +239,7 @@ def _missing(solver: Any, problem: Solvable) -> str:
     return ", or ".join(", ".join(names) for names in lacking) if all(lacking) else ""
 
 
-def _check_members(solver: Any, problem: Solvable) -> None:
+def _check_members(solver: Method, problem: Solvable) -> None:
     """Refuse a problem that names a capability and lacks what its protocol declares: the solver would fail midway."""
     needed = solver.requires | getattr(solver, "or_requires", frozenset()) | {"Certified"}
     for protocol, not_on_class in _beside_class(
@@ -263,7 +262,8 @@ def _beside_class(
     for name in sorted(needed):
         protocol = getattr(capabilities, name, getattr(module, name, None))
         if isinstance(protocol, type):
-            absent = tuple(member for member in sorted(members(protocol)) if not hasattr(problem, member))
+            asked = (protocol.maker,) if issubclass(protocol, Face) else sorted(members(protocol))
+            absent = tuple(member for member in asked if not hasattr(problem, member))
             found += [(protocol, absent)] if absent else []
     return tuple(found)
 
@@ -276,10 +276,8 @@ def _conic_solver(name: str) -> str:
     return name
 
 
-def _check_stop(problem: Solvable, stop: str | None) -> int:
-    """Return how many first entries are to be in a proved order; 0 where the tolerance alone decides."""
-    if stop is None:
-        return 0
+def _check_stop(problem: Solvable, stop: str) -> int:
+    """Return how many first entries are to be in a proved order."""
     found = re.fullmatch(r"top-([1-9]\d*)", stop) if isinstance(stop, str) else None
     if found is None:
         raise ValueError(
@@ -293,24 +291,24 @@ def _check_stop(problem: Solvable, stop: str | None) -> int:
     return min(int(found[1]), problem.dimension)
 
 
-def _about_order(problem: Ordered, solution: Solution, top: int) -> str:
-    proved = len(problem.proved_top(solution.x, solution.gap, top))
+def _about_order(problem: Solvable, solution: Solution, top: int) -> str:
+    proved = len(problem.face(Ordered).proved_top(solution.x, solution.gap, top))
     if proved == top:
         return f"the first {top} are proved to be in order ({solution.certificate})"
     tied = f"{proved} of the first {top} are proved to be in order, the next differ by less than the bound or are tied"
     return f"{solution.message}; {tied}"
 
 
-def _remark(problem: Solvable, solution: Solution, options: Options) -> str:
-    """Return the problem's remark on the point of a solve that was stopped, if it is evaluated in a moment."""
+def _remark(advice: Advice, solution: Solution, options: Options) -> str:
+    """Return the remark on the point of a solve that was stopped, if it is evaluated in a moment."""
     with suppress(OutOfTimeError), ending_after(0.5 * moment_after(options)):
-        return problem.remark(solution.x)
+        return advice.remark(solution.x)
     return ""
 
 
 def solve(
     problem: Solvable,
-    solver: str | Solver[Any] | None = None,
+    solver: SolverLike = None,
     *,
     tol: float,
     max_iter: int | None,
@@ -340,7 +338,7 @@ def solve(
         else check_positive(time_limit, "time_limit", infinite=True),
         callback=callback,
         verbose=check_flag(verbose, "verbose"),
-        top=_check_stop(problem, stop),
+        top=0 if stop is None else _check_stop(problem, stop),
         checkpoint=None if checkpoint is None else check_path(checkpoint, "checkpoint"),
         every=10 if every is None else check_integer(every, "every", 1),
     )
@@ -348,8 +346,12 @@ def solve(
         if constraints is not None:
             solver = _under(problem, solver, constraints)
         made = resolve(problem, solver) if device is None else _on_device(problem, solver, device)
-        made = problem.adapt_solver(made, options)
-        asked, problem = problem, made.restricted(problem) if hasattr(made, "restricted") else problem
+        advice = problem.face(Advice)
+        made = advice.adapted(made, options)
+        asked = problem
+        if hasattr(made, "restricted"):
+            problem = made.restricted(problem)
+            advice = problem.face(Advice)
         if hasattr(made, "solve"):
             if options.checkpoint is not None:
                 raise ValueError(
@@ -372,12 +374,12 @@ def solve(
                     solution = run(problem, made, np.array(problem.check_point(x0, "x0")), options)
     if getattr(problem, "l1", 0.0) and solution.converged and not solution.x.any():
         solution = replace(solution, message=f"{solution.message}; l1 is so large that every weight is 0")
-    if solver is None and device is None and (reason := problem.default_reason):
+    if solver is None and device is None and (reason := advice.reason()):
         solution = replace(solution, message=f"{solution.message}; {solution.solver} chosen: {reason}")
     if options.top:
-        solution = replace(solution, message=_about_order(cast(Ordered, problem), solution, options.top))
+        solution = replace(solution, message=_about_order(problem, solution, options.top))
     stopped = solution.status in STOPPED
-    if remark := _remark(problem, solution, options) if stopped else problem.remark(solution.x):
+    if remark := _remark(advice, solution, options) if stopped else advice.remark(solution.x):
         solution = replace(solution, message=f"{solution.message}; {remark}")
     if LOGGER.isEnabledFor(logging.INFO):
         said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds

@@ -16,7 +16,9 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.interruption import as_a_whole
+from convexrank.core.loop import SolverLike
 from convexrank.core.results import ConvergenceWarning, Status
+from convexrank.problems._declared import Declared
 
 __all__ = ["AtMinimiser"]
 
@@ -46,12 +48,12 @@ class AtMinimiser:
         The minimiser.
     """
 
-    problem: Any
+    problem: Declared
     w: Array
 
     @classmethod
     @as_a_whole
-    def of(cls, problem: Any, solver: Any, tol: float) -> Self:
+    def of(cls, problem: Declared, solver: SolverLike, tol: float) -> Self:
         """Solve, and take Newton's steps until they are rounding.
 
         Raises

@@ -23,6 +23,7 @@ from scipy import sparse
 from convexrank.backend.cached import cached_property, preset
 from convexrank.backend.design import held_as
 from convexrank.backend.jax_start import with_x64
+from convexrank.core.loop import SolverLike
 from convexrank.core.solving import resolve
 from convexrank.data import check_positive, keep_checked, shown
 from convexrank.data.recorded import Recorded, recorded
@@ -95,8 +96,8 @@ class SolutionMap:
     0.375
     """
 
-    problem: Any
-    solver: Any = None
+    problem: Declared
+    solver: SolverLike = None
     tol: float = 1e-10
 
     def __post_init__(self) -> None:
@@ -111,12 +112,12 @@ class SolutionMap:
         name = type(problem).__name__
         if not held_as(problem.X).built:
             raise ValueError(f"X is {shown(problem.X)}, expected an array or a sparse array in memory.")
-        if not problem.convex or problem.penalty.ball is not None:
+        if "Convex" not in problem.capabilities or problem.penalty.ball is not None:
             raise ValueError(
                 f"{name} with these arguments is not convex or has a ball; what holds here is known for convex risks "
                 "with l2 and l1."
             )
-        if not problem.differentiable:
+        if "Proximal" not in problem.capabilities:
             raise ValueError(
                 f"the risk of {name} with these arguments has kinks, and minimisers stay at kinks, so that they have "
                 "no second derivatives; take a smooth loss, such as the squared hinge or the logistic loss, or a push "

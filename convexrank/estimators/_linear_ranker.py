@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
+from convexrank.core.loop import SolverLike
 from convexrank.core.problem import Problem
 from convexrank.core.results import Solution
 from convexrank.data import (
@@ -71,7 +72,7 @@ class LinearEstimator(BaseEstimator):
     bins: int | None = None
     monotone: Any = None
     #: How problems are solved, where a subclass lets the caller say so.
-    solver: Any = None
+    solver: SolverLike = None
     tol: float = 1e-8
     max_iter: int | None = None
     time_limit: float | None = None
@@ -173,7 +174,7 @@ class LinearEstimator(BaseEstimator):
         self.design_, self._with_rows = design[np.arange(0)], design
         return design
 
-    def _solved(self, problem: Problem, solver: Any = None) -> Solution:
+    def _solved(self, problem: Problem, solver: SolverLike = None) -> Solution:
         """Solve as the parameters say; with ``warm_start`` from the weights of the fit before, where they fit."""
         return problem.solve(
             solver,
@@ -233,7 +234,7 @@ class SolvedRanker(LinearRanker):
     features: Any = "linear"
     bins: int | None = None
     monotone: Any = None
-    solver: Any = None
+    solver: SolverLike = None
     tol: float = 1e-8
     max_iter: int | None = None
     time_limit: float | None = None

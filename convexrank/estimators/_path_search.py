@@ -13,8 +13,10 @@ from scipy import sparse
 
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import level_of_caller
+from convexrank.core.capabilities import Batched
 from convexrank.core.many import solve_many
 from convexrank.core.paths import Path, path
+from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import (
     as_groups,
@@ -195,7 +197,7 @@ def _problem_of(model: PathSearch, data: tuple[Any, ...]) -> tuple[Any, Array | 
     return made._made(_divided(X, scales), y, qid, weights), scales, made
 
 
-def _along(model: PathSearch, problem: Any, values: Any) -> Path:
+def _along(model: PathSearch, problem: Problem, values: Any) -> Path:
     """Return the path."""
     options: dict[str, Any] = {model._PATHS[model.path]: values}
     return path(
@@ -209,15 +211,15 @@ def _along(model: PathSearch, problem: Any, values: Any) -> Path:
     )
 
 
-def _is_together(model: PathSearch, problem: Any, values: Array) -> bool:
+def _is_together(model: PathSearch, problem: Problem, values: Array) -> bool:
     """Return whether all values of l2 are solved together, and in less time than one after the other."""
     if model._PATHS[model.path] != "l2" or not (model.solver is None and model.max_iter is None):
         return False
     small = problem.rows * problem.dimension**2 <= _TOGETHER
-    return small and problem.weighted(None, np.asarray(values)) is not None
+    return small and problem.face(Batched).members(None, np.asarray(values)) is not None
 
 
-def _scores_along(model: PathSearch, problem: Any, values: Array, rows: Any) -> Any:
+def _scores_along(model: PathSearch, problem: Problem, values: Array, rows: Any) -> Any:
     """Return the scores of rows for each value, fewer where the path ends before."""
     if not _is_together(model, problem, values):
         return _along(model, problem, values).scores(rows)

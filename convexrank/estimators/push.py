@@ -11,6 +11,7 @@ from sklearn.utils import ClassifierTags, Tags
 
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import level_of_caller
+from convexrank.core.capabilities import Advice
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights, read_array
@@ -243,7 +244,7 @@ class PushRanker(SolvedRanker):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             solution = self._solved(problem, self.solver)
-        if problem.remark(solution.x):
+        if problem.face(Advice).remark(solution.x):
             return self._keep(self._solved(problem.at_limit()))
         if not solution.converged:
             warnings.warn(

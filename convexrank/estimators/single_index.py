@@ -13,6 +13,7 @@ from sklearn.base import RegressorMixin
 from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import level_of_caller
+from convexrank.core.loop import SolverLike
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import (
     check_choice,
@@ -139,7 +140,7 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
     l2: Any = 1e-4
     output_range: Any = None
     cv: Any = 5
-    solver: Any = None
+    solver: SolverLike = None
     tol: float = 1e-8
     max_iter: int | None = None
     time_limit: float | None = None

@@ -289,7 +289,7 @@ def _weights_and_design(solution: Any, design: Any) -> tuple[Array, Any]:
             design = getattr(problem_of(solution, "pass its design, too"), "X", None)
     elif design is None:
         check_solution(solution, "a Solution, or weights together with design")
-    if held_as(design).built:
+    if design is None or held_as(design).built:
         raise TypeError(
             f"design is {shown(design)}, expected features.Thresholds, Products or Stacked: with a matrix as X a "
             "problem has weights and no functions; solve it with X=features.Thresholds(X)."

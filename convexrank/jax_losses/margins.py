@@ -24,6 +24,7 @@ from convexrank.problems.margin_retargeting._options import (
     joint_constant,
 )
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
+from convexrank.solvers.row_faces import ScoreRisk
 
 Array = np.ndarray
 # Margins may exceed what the bounds leave by rounding.
@@ -189,7 +190,7 @@ class _Host:
             exact = scores.astype(np.float64)
             value, gradient = np.nan, np.full(len(scores), np.nan)
             if np.isfinite(problem._split(exact)[0]).all():
-                value, gradient = problem.risk_and_score_gradient(exact)
+                value, gradient = problem.face(ScoreRisk).value_and_gradient(exact)
         return np.asarray(value, scores.dtype), gradient.astype(scores.dtype)
 
     def traced(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from convexrank.core.capabilities import Face, Solvable, has_face
 from convexrank.data import check_flag, check_interval, check_positive, check_vector, shown
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links.bounded_cost import cut_off
@@ -16,49 +19,38 @@ from convexrank.links.marginal_cost import mutual_regressions, projected_targets
 Array = np.ndarray
 
 
-class HasLink(Protocol):
-    """A formulation with a learned link: what :func:`fit_link` asks of it."""
+@dataclass(frozen=True)
+class HasLink(Face):
+    """A formulation with a learned link.
 
-    @property
-    def y(self) -> Any:
-        """The targets, shape (n,)."""
-        ...
+    Parameters
+    ----------
+    y : ndarray, shape (n,)
+        The targets.
+    strong, smooth : float or None
+        Moduli s and l of the class.
+    output_range : pair or None
+        The range of the link, None for no range.
+    is_marginal : bool
+        Whether the link is that of the least divergence, not the nearest to the targets.
+    scores : callable
+        Takes weights, or a Solution, to the scores, shape (n,).
+    """
 
-    @property
-    def strong(self) -> float | None:
-        """Modulus s of the class."""
-        ...
-
-    @property
-    def smooth(self) -> float | None:
-        """Modulus l of the class."""
-        ...
-
-    @property
-    def output_range(self) -> Any:
-        """The range of the link, None for no range."""
-        ...
-
-    @property
-    def oracle(self) -> str:
-        """Either ``"marginal"`` or ``"projection"``."""
-        ...
-
-    def check_point(self, x: Any) -> Array:
-        """Return the weights as an array; for a Solution its point."""
-        ...
-
-    def scores(self, w: Array) -> Array:
-        """Return the scores at the weights, shape (n,)."""
-        ...
+    y: Array
+    strong: float | None
+    smooth: float | None
+    output_range: Any
+    is_marginal: bool
+    scores: Callable[[Any], Array]
 
 
-def fit_link(problem: HasLink, w: Any, *, optimal: bool = True) -> Link:
+def fit_link(problem: Solvable, w: Any, *, optimal: bool = True) -> Link:
     r"""Return the link that belongs to weights w.
 
     Parameters
     ----------
-    problem : HasLink
+    problem : Problem
         The formulation with its data: a :class:`~convexrank.problems.LearnedDivergence`.
     w : array, shape (d,), or Solution
         The weights.
@@ -92,15 +84,16 @@ def fit_link(problem: HasLink, w: Any, *, optimal: bool = True) -> Link:
     >>> round(float(risk + problem.penalty.value(solution.x)), 6), round(solution.value, 6)
     (0.002963, 0.002963)
     """
-    if not all(hasattr(problem, name) for name in ("strong", "oracle", "scores")):
+    if not has_face(problem, HasLink):
         raise TypeError(f"problem is {shown(problem)}, expected a LearnedDivergence, or one with a kernel.")
     optimal = check_flag(optimal, "optimal")
-    scores = np.asarray(problem.scores(problem.check_point(w)), dtype=np.float64)
-    strong, smooth, y = problem.strong, problem.smooth, np.asarray(problem.y, dtype=np.float64)
-    output_range = check_interval((None, None) if problem.output_range is None else problem.output_range)
-    if problem.oracle == "projection":
+    known = problem.face(HasLink)
+    scores, y = np.asarray(known.scores(w), dtype=np.float64), np.asarray(known.y, dtype=np.float64)
+    strong, smooth = known.strong, known.smooth
+    output_range = check_interval((None, None) if known.output_range is None else known.output_range)
+    if not known.is_marginal:
         return project_link(scores, y, strong, smooth, output_range=output_range)
-    if problem.output_range is not None and smooth is not None:
+    if known.output_range is not None and smooth is not None:
         order = np.lexsort((y, scores))
         scores = cut_off(scores[order], y[order], np.sort(y), strong, smooth, output_range)[0]
     knots, values = marginal_knots(scores, y, strong, smooth, optimal=optimal)

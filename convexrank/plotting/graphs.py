@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convexrank.consensus import ScoreIntervals
+from convexrank.core.capabilities import Ordered
 from convexrank.core.results import Solution, check_solution
 from convexrank.data import check_integer, check_vector, in_node_order, shown
 from convexrank.data.nodes import numbers_of
@@ -58,11 +59,12 @@ def ranks(solution: Solution, *, top: int = 15, ax: Any = None) -> Axes:
     ['cat', 'ann']
     """
     problem = _ordered(solution)
+    proved_top = problem.face(Ordered).proved_top
     limit = check_integer(top, "top", 1)
     x, bounds = solution.x, problem.score_intervals(solution)
     order = np.argsort(-x, kind="stable")
     apart = [
-        len(problem.proved_top(x[order[place : place + 2]], solution.gap, 1)) == 1
+        len(proved_top(x[order[place : place + 2]], solution.gap, 1)) == 1
         for place in range(min(limit, len(x) - 1))
     ]
     order = order[:limit]

@@ -10,14 +10,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import entries
-from convexrank.core.capabilities import Convex, Exact, F, Modelled
+from convexrank.core.capabilities import Convex, F, Modelled, Shape
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.regularizers import Penalty
 from convexrank.solvers.row_faces import Compiled, prox_on_device
@@ -130,22 +130,14 @@ class OverABall(PenaltyInUnits):
         return error * (strong + (0.0 if self.strong.all() else radius))
 
 
-class _Steps(Convex, Exact, Protocol):
-    """A problem that methods of plain steps take."""
-
-    @property
-    def X(self) -> Any:
-        """The features, shape (n, d)."""
-        ...
-
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
-        """Return the risk as a cvxpy expression of the scores, and constraints that go with it."""
-        ...
+def in_units(X: Any, units: Array) -> Any:
+    """Return a matrix with columns times units."""
+    return X * units if isinstance(X, np.ndarray) else X @ sparse.diags_array(units)
 
 
-def units_of_columns(problem: Convex) -> Array | None:
+def units_of_columns(scales: Array) -> Array | None:
     """Return units that are those of most columns, and smaller ones for larger columns; None where they are 1 or so."""
-    units = np.minimum(problem.units, np.median(problem.units))
+    units = np.minimum(scales, np.median(scales))
     return None if 1.0 / _LARGER <= units.min() and units.max() <= _LARGER else units
 
 
@@ -157,6 +149,10 @@ class ColumnsInUnits:
     ----------
     problem : Problem
         The problem in the units of the caller.
+    X : matrix, shape (n, d)
+        The features.
+    risk_model : callable
+        Takes scores to the risk as a cvxpy expression, and constraints that go with it.
     units : ndarray, shape (d,)
         The units, powers of two.
     """
@@ -164,7 +160,9 @@ class ColumnsInUnits:
     #: What a method may ask for, to be taken to these units.
     OFFERED = frozenset({"Convex", "Proximal", "JaxProximal", "Exact"})
 
-    problem: _Steps
+    problem: Convex
+    X: Any
+    risk_model: Callable[[Any], tuple[Any, list[Any]]]
     units: Array
 
     @property
@@ -172,21 +170,15 @@ class ColumnsInUnits:
         """Names of the protocols that this problem fulfils."""
         return self.problem.capabilities & self.OFFERED
 
-    @property
-    def strong_convexity(self) -> float:
-        """The modulus that l2 gives."""
-        return self.problem.strong_convexity * float(self.units.min()) ** 2
+    def _shape(self) -> Shape:
+        known, least = self.problem.face(Shape), float(self.units.min())
+        return Shape(known.column_scales / self.units, known.strong_convexity * least**2, known.risk_infimum)
 
     @cached_property
     def penalty(self) -> Penalty:
         """The part of the objective that depends on v alone."""
         given = self.problem.penalty
         return PenaltyInUnits(given.l2, given.l1, nonnegative=given.nonnegative, units=self.units)
-
-    @property
-    def risk_infimum(self) -> float:
-        """A number that the risk is never below."""
-        return self.problem.risk_infimum
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient with respect to v."""
@@ -219,7 +211,7 @@ class ColumnsInUnits:
     @property
     def rows(self) -> int:
         """Number of examples n."""
-        return self.problem.rows
+        return int(self.X.shape[0])
 
     def face(self, kind: type[F]) -> F:
         """Return what one family of methods asks of this problem."""
@@ -230,10 +222,9 @@ class ColumnsInUnits:
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model, with scores as a variable of their own."""
-        X: Any = entries(self.problem.X)
-        scaled = X * self.units if isinstance(X, np.ndarray) else X @ sparse.diags_array(self.units)
+        scaled = in_units(entries(self.X), self.units)
         nonlinear = self._modelled().is_nonlinear
-        return model_of_scores(scaled, self.problem.risk_model, self.penalty, apart=True, nonlinear=nonlinear)
+        return model_of_scores(scaled, self.risk_model, self.penalty, apart=True, nonlinear=nonlinear)
 
     def _compiled(self) -> Compiled:
         given = self.problem.face(Compiled)

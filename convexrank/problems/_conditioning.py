@@ -7,13 +7,13 @@ taken away from all rows. Both changes are exact up to the rounding of an entry,
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from convexrank.backend.cached import cached_property, hand_over, preset
+from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import row_lengths, squares_times
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.minorants import EPS, LinearRisk, Minorant, rounding
@@ -44,33 +44,6 @@ _SPREAD = 2.0**-20
 _SHOWN = 1024
 
 
-class _HasUnits(LinearRisk, Protocol):
-    """The protocol of a problem whose features are changed."""
-
-    @property
-    def X(self) -> Any:
-        """The features, shape (n, d)."""
-        ...
-
-    @property
-    def units(self) -> Array:
-        """Units of the unknowns that equalise their effects on scores and penalty, powers of two."""
-        ...
-
-    @property
-    def _mean_squares(self) -> Array | None:
-        """The mean square of each column; None where those of a design are unknown."""
-        ...
-
-    def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
-        """Return a tangent of the risk at w, with its rounding for rows of these lengths."""
-        ...
-
-    def changed(self, **values: Any) -> Any:
-        """Return the same problem with other parameters."""
-        ...
-
-
 def units_of(squares: Array) -> Array:
     """Return powers of two that are about one over the roots of squares, 1 where these are 0."""
     sizes = np.sqrt(squares)
@@ -83,14 +56,14 @@ def long(longest: float, unit: float = 1.0) -> float:
     return min(unit, _LARGE_SCORE / longest) if longest > 0.0 else unit
 
 
-def columns_are_alike(problem: _HasUnits) -> bool:
-    """Return whether one ball of w fits all columns."""
-    return float(problem.units.max()) <= _ALIKE * float(problem.units.min())
+def columns_are_alike(scales: Array) -> bool:
+    """Return whether one ball of w fits all columns of these scales."""
+    return float(scales.max()) <= _ALIKE * float(scales.min())
 
 
-def is_weak(problem: _HasUnits) -> bool:
+def is_weak(penalty: Penalty, scales: Array) -> bool:
     """Return whether what a penalty proves is magnified rounding, for some of the columns at least."""
-    penalty, unit = problem.penalty, float(problem.units.min())
+    unit = float(np.minimum.reduce(scales))
     weak = 0.0 < penalty.l1 * unit < _WEAK_L1 or 0.0 < penalty.l2 * unit * unit < _WEAK_L2
     return penalty.ball is None and weak
 
@@ -141,12 +114,11 @@ def _shows_spread(some: Array, rows: int) -> bool:
     return bool((means * means < 2.0**18 * share * (np.add.reduce(apart * apart) / len(some))).all())
 
 
-def units_of_steps(problem: _HasUnits) -> Array | None:
+def units_of_steps(penalty: Penalty, units: Array) -> Array | None:
     """Return the units in which steps should be taken, one for each column; None where those of the caller will do.
 
     Without a penalty each column may have its own; a penalty has the same form only in one unit for all columns.
     """
-    penalty, units = problem.penalty, problem.units
     if penalty.ball is not None:
         return None
     if penalty.bounded or not penalty.smooth:
@@ -162,32 +134,6 @@ def units_of_steps(problem: _HasUnits) -> Array | None:
     return None if alike or lost else units
 
 
-def times_units(problem: _HasUnits, units: Array, before: tuple[Array, Any] | None) -> Any:
-    """Return the same problem as one of v = w/units, with the same values.
-
-    Parameters
-    ----------
-    problem : LinearScores
-        The problem.
-    units : ndarray, shape (d,)
-        The units.
-    before : tuple or None
-        Units, and a problem with the same features in these units, of which they are taken where the units are these.
-    """
-    known = before[1] if before is not None and np.array_equal(before[0], units) else None
-    if known is not None:
-        X = known.X
-    else:
-        X = problem.X * units if isinstance(problem.X, np.ndarray) else problem.X @ sparse.diags_array(units)
-    unit, penalty = float(units[0]), problem.penalty
-    made = problem.changed(X=X, l2=penalty.l2 * unit * unit, l1=penalty.l1 * unit)
-    if problem._mean_squares is not None:
-        preset(made, _mean_squares=problem._mean_squares * units**2)
-    if known is not None:
-        hand_over(known, made, "_columns", "_row_lengths")
-    return made
-
-
 @dataclass(frozen=True)
 class InUnits:
     """A problem as one of v = w/units: the same objective, and a ball that fits all columns.
@@ -195,9 +141,23 @@ class InUnits:
     It serves where nothing bounds the minimiser, and where a penalty is so weak that what it proves is rounding: l2 is
     then a part of the risk, of which tangents are taken, for the weights for which it is weak, and no bound on v
     follows from l1.
+
+    Parameters
+    ----------
+    given : LinearRisk
+        The problem in the caller's units.
+    X : matrix, shape (n, d)
+        The features.
+    scales : ndarray, shape (d,)
+        The scales of the columns.
+    minorant_of : callable
+        Takes w, a width and the lengths of rows to a tangent, whose rounding is for rows of these lengths.
     """
 
-    problem: _HasUnits
+    given: LinearRisk
+    X: Any
+    scales: Array
+    minorant_of: Callable[[Array, float, Array], Minorant]
 
     @property
     def metric(self) -> str:
@@ -206,22 +166,22 @@ class InUnits:
 
     @cached_property
     def _alike(self) -> bool:
-        return columns_are_alike(self.problem)
+        return columns_are_alike(self.scales)
 
     @cached_property
     def units(self) -> Array:
         """The units, shape (d,); 1 where columns are alike."""
-        return np.ones(self.dimension) if self._alike else self.problem.units
+        return np.ones(len(self.scales)) if self._alike else self.scales
 
     @cached_property
     def _strong(self) -> Array:
         """The weights for which l2 is not weak, shape (d,)."""
-        return self.problem.penalty.l2 * self.problem.units**2 >= _WEAK_L2
+        return self.given.penalty.l2 * self.scales**2 >= _WEAK_L2
 
     @cached_property
     def penalty(self) -> Penalty:
         """The penalty without l2 where that is weak."""
-        given = self.problem.penalty
+        given = self.given.penalty
         if self._strong.any():
             options: dict[str, Any] = {"nonnegative": given.nonnegative, "units": self.units}
             return OverABall(given.l2, given.l1, strong=self._strong, **options)
@@ -230,34 +190,28 @@ class InUnits:
             return given
         return PenaltyInUnits(l1=given.l1, nonnegative=given.nonnegative, units=self.units)
 
-    @property
-    def differentiable(self) -> bool:
-        """Whether the risk is differentiable."""
-        return self.problem.differentiable
+    @cached_property
+    def risk(self) -> LinearRisk:
+        """The problem in these units."""
+        return replace(
+            self.given,
+            penalty=self.penalty,
+            risk_infimum=-math.inf if self.given.penalty.l1 else self.given.risk_infimum,
+            length_scale=self._length_scale,
+            minorant=self._minorant,
+        )
 
-    @property
-    def risk_infimum(self) -> float:
-        """A number that the risk is never below, where it bounds nothing that is weak."""
-        return -math.inf if self.problem.penalty.l1 else self.problem.risk_infimum
-
-    @property
-    def dimension(self) -> int:
-        """Number of weights d."""
-        return self.problem.dimension
-
-    @property
-    def unit(self) -> float:
-        """A large length of v."""
-        return self.problem.unit if self._alike else long(float(self._lengths.max()))
+    def _length_scale(self) -> float:
+        return self.given.length_scale() if self._alike else long(float(self._lengths.max()))
 
     @cached_property
     def _lengths(self) -> Array:
-        return row_lengths(self.problem.X, None if self._alike else self.units)
+        return row_lengths(self.X, None if self._alike else self.units)
 
-    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+    def _minorant(self, w: Array, width: float) -> Minorant:
         """Return a tangent of the risk, and of l2 where it is weak, at a w in these units."""
-        point, l2 = self.units * w, self.problem.penalty.l2
-        found = self.problem._minorant_of(point, width, self._lengths)
+        point, l2 = self.units * w, self.given.penalty.l2
+        found = self.minorant_of(point, width, self._lengths)
         weak = np.where(self._strong, 0.0, point)
         half = 0.5 * l2 * float(weak @ weak)
         error, slope = rounding(len(w)) * half, self.units * (l2 * weak)
@@ -273,8 +227,9 @@ class InUnits:
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the gradient of the smooth part, at a point in the caller's units."""
-        v, strong = w / self.units, self.problem.penalty.l2 * np.where(self._strong, w, 0.0)
-        radius = certificate_radius(self.penalty, self.risk_infimum, v, value, self.unit)[1]
+        v, strong = w / self.units, self.given.penalty.l2 * np.where(self._strong, w, 0.0)
+        risk = self.risk
+        radius = certificate_radius(risk.penalty, risk.risk_infimum, v, value, risk.length_scale())[1]
         return self.penalty.gap(v, self.units * (strong - gradient), radius)
 
     def certificate(self, w: Array, witness: Witness | None) -> Certificate:
@@ -284,5 +239,5 @@ class InUnits:
             # points of another shape are refused there
             fits = points.ndim == 2 and points.shape[1] == len(self.units)
             witness = replace(witness, points=points / self.units) if fits else witness
-        found = certify(self, w / self.units, witness)
+        found = certify(self.risk, w / self.units, witness)
         return replace(found, metric=self.metric) if found.kind == "ball" else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import FrozenInstanceError, dataclass, field
+from functools import partial
 from inspect import get_annotations
 from typing import Any, dataclass_transform
 
@@ -12,6 +13,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import entries, times, transposed_times
 from convexrank.backend.jax_oracles import shape_class
+from convexrank.core.capabilities import Batched
 from convexrank.core.minorants import Minorant
 from convexrank.core.results import Status
 from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
@@ -133,7 +135,7 @@ class Declared(LinearScores):
     # --- value and derivatives ------------------------------------------------------------------------------------
 
     @cached_property
-    def differentiable(self) -> bool:  # type: ignore[override]
+    def _differentiable(self) -> bool:  # type: ignore[override]
         """Whether no atom has a kink."""
         return self._form.smooth
 
@@ -156,7 +158,7 @@ class Declared(LinearScores):
     def _float_scores(self, w: Array) -> Array:
         return np.asarray(self.scores(w), dtype=np.float64)
 
-    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+    def _risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient (a subgradient) in the scores, in numpy."""
         scores = np.asarray(scores, dtype=np.float64)
         return (self._log_sum_exps or narrowed(self.program, scores)).value_and_gradient(scores)
@@ -177,24 +179,22 @@ class Declared(LinearScores):
         model = self._score_model(scores)
         return ScoreProducts.of(model)
 
-    def weighted(self, sample_weight: Array | None, l2: Array | None) -> Any:
-        """Return this problem with many weights of rows, or many l2: sums of log-sum-exps of a dense X."""
+    def _batched(self) -> Batched:
         from convexrank.modelling.log_sum_exps.weighted_rows import WeightedRows
 
         plain = isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
-        return (
-            WeightedRows.of(self, sample_weight, l2) if plain and "Coordinates" in self.capabilities else None
-        )
+        fits = plain and "Coordinates" in self.capabilities
+        return Batched(partial(WeightedRows.of, self)) if fits else super()._batched()
 
     def _hessian_products(self) -> HessianProducts:
         return HessianProducts(
             self.X,
             self.l2,
-            self.units,
+            self._column_scales,
             self._row_lengths,
             self._pairwise_curvature,
             self.scores,
-            self.risk_and_score_gradient,
+            self._risk_and_score_gradient,
             self._score_products,
             self._gentler,
             self.gap_estimate,
@@ -277,7 +277,7 @@ class Declared(LinearScores):
         """The risk as a JAX function of all scores."""
         return RiskData(JaxRisk(), JaxRisk.prepare(self.program.root), (shape_class(self.rows),))
 
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+    def _risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression, and its constraints."""
         refuse_many_pairs(self.program.pair_count, MODEL)
         return cvxpy_model(self.program.root, scores)
@@ -302,10 +302,10 @@ class Declared(LinearScores):
     @cached_property
     def _attained(self) -> bool:  # type: ignore[override]
         """Whether a minimiser exists, by the form of the risk."""
-        return recession.is_reached(self._form) and math.isfinite(self.risk_infimum)
+        return recession.is_reached(self._form) and math.isfinite(self._risk_infimum)
 
     @cached_property
-    def risk_infimum(self) -> float:  # type: ignore[override]
+    def _risk_infimum(self) -> float:  # type: ignore[override]
         """A number that the risk is never below, by its form, or by multipliers without any slope."""
         return -math.inf if self._logarithmic else conjugate.infimum(self.program)
 
@@ -319,7 +319,7 @@ class Declared(LinearScores):
 
     def _terminal_status(self, w: Array) -> Status | None:
         """Recognise an objective without a bound, and one without a minimiser."""
-        if self.penalty.bounded or math.isfinite(self.risk_infimum):
+        if self.penalty.bounded or math.isfinite(self._risk_infimum):
             return super()._terminal_status(w)
         return Status.UNBOUNDED if self._far_out(w)[0] < 0.0 else super()._terminal_status(w)
 
@@ -336,7 +336,7 @@ class Declared(LinearScores):
         return self._terminal_status(found[1]) or found[0], *found[1:]
 
     def _shared_at_zero(self) -> tuple[Array, Array] | None:
-        return super()._shared_at_zero() if self.differentiable else shared_at_zero(self.program)
+        return super()._shared_at_zero() if self._differentiable else shared_at_zero(self.program)
 
     # --- smooth functions below a risk with kinks -----------------------------------------------------------------
 
@@ -362,13 +362,13 @@ class Declared(LinearScores):
 
     @cached_property
     def _is_steep(self) -> bool:  # type: ignore[override]
-        squares = None if math.isfinite(self.risk_infimum) else self._mean_squares
+        squares = None if math.isfinite(self._risk_infimum) else self._mean_squares
         return squares is not None and float(np.add.reduce(squares)) > FAR * self.l2 and self._reach > 1.0
 
     @cached_property
     def _reach(self) -> float:
         """How large scores may become where nothing but l2 bounds them."""
-        return 1.0 if math.isfinite(self.risk_infimum) else self._smoothed_risks.reach(self.l2)
+        return 1.0 if math.isfinite(self._risk_infimum) else self._smoothed_risks.reach(self.l2)
 
     def _smoothed(self, w: Array, width: float) -> Smoothed:
         """Return a smooth function below the risk at w, with its derivatives."""
@@ -420,10 +420,10 @@ class Declared(LinearScores):
             return None
         return self._tall.sampled_curvature(self.X, self.scores(w), self._sample_rows, self.l2)
 
-    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+    def _reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a linear function below the risk at w; for very many rows with a bound on the risk's curvature."""
         if self._tall is None or self.l2 == 0 or not self.penalty.smooth or width:
-            return super().reference_minorant(w, width)
+            return super()._reference_minorant(w, width)
         return self._tall.minorant(self.X, w)
 
     # --- certificates and proofs ----------------------------------------------------------------------------------
@@ -434,7 +434,7 @@ class Declared(LinearScores):
         return super().dual()
 
     @cached_property
-    def conjugate(self) -> Any:
+    def _conjugate(self) -> Any:
         """The conjugate of the risk, for the dual; None where a function has none, or nothing bounds the minimiser.
 
         Of log-sum-exps and maxima of scores the multipliers are distributions, which are known without a penalty too.
@@ -464,7 +464,7 @@ class Declared(LinearScores):
         """Return the risk by plain numpy, which shares no code with the steps that solvers run."""
         return self._reference_near(scores).value(scores)
 
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+    def _reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk by plain numpy, and the slopes of its conjugate at the best multipliers."""
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
             scores = np.asarray(scores, dtype=np.float64)

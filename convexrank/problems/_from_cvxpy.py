@@ -77,7 +77,7 @@ class CvxpyFormulation(LinearScores):
 
     #: Whether X may be a design that is never built.
     _takes_designs = False
-    differentiable = False
+    _differentiable = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -92,6 +92,13 @@ class CvxpyFormulation(LinearScores):
             )
         keep(self, y=labels)
         _ = self._model  # what is not convex is refused here, not at the first solve
+
+    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        """Return the risk as a cvxpy expression of the scores, and an empty list."""
+        raise self._unstated("risk_model(scores)", "a cvxpy expression and a list of constraints")
+
+    def _risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+        return self.risk_model(scores)
 
     @property
     def default_solver(self) -> str:
@@ -121,11 +128,11 @@ class CvxpyFormulation(LinearScores):
         return scores, risk
 
     @property
-    def risk_infimum(self) -> float:  # type: ignore[override]
+    def _risk_infimum(self) -> float:  # type: ignore[override]
         """0 where the expression is non-negative by cvxpy's rules, else minus infinity."""
         return 0.0 if self._model[1].is_nonneg() else -math.inf
 
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+    def _reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return value and a subgradient in the scores, as cvxpy computes them.
 
         Raises
@@ -145,6 +152,6 @@ class CvxpyFormulation(LinearScores):
         slope = slope.toarray() if hasattr(slope, "toarray") else np.asarray(slope)
         return float(np.asarray(value).reshape(())), np.asarray(slope, dtype=np.float64).reshape(-1)
 
-    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+    def _risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return value and a subgradient in the scores."""
-        return self.reference_scores(scores)
+        return self._reference_scores(scores)

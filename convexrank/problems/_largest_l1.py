@@ -103,12 +103,12 @@ def least_steepness(rows: Any, pull: Array, shared: Array, most: Array, penalty:
     return steepest if steepest > _ROUNDING * unit else 0.0
 
 
-def proved_zeros(problem: LinearRisk, rows: Columnwise, w: Array, witness: Witness | None) -> Array:
+def proved_zeros(risk: LinearRisk, rows: Columnwise, w: Array, witness: Witness | None) -> Array:
     """Return which weights are 0 at every minimiser, shape (d,); none where the curvature of the dual is not known."""
-    penalty, found = problem.penalty, _evidence(problem, rows, w, witness)
+    penalty, found = risk.penalty, _evidence(risk, rows, w, witness)
     bends_and_ranges = _sizes(rows, found[1]) if found is not None else None
     if found is None or bends_and_ranges is None:
-        return np.zeros(problem.dimension, dtype=bool)
+        return np.zeros(risk.dimension, dtype=bool)
     pull, _, steepness, gap = found
     slopes = np.asarray(transposed_times(rows.X, pull), dtype=np.float64)
     reach = movement(*bends_and_ranges, steepness, gap) * (1.0 + 64.0 * EPS)
@@ -122,17 +122,17 @@ def proved_zeros(problem: LinearRisk, rows: Columnwise, w: Array, witness: Witne
 
 
 def _evidence(
-    problem: LinearRisk, rows: Columnwise, w: Array, witness: Witness | None
+    risk: LinearRisk, rows: Columnwise, w: Array, witness: Witness | None
 ) -> tuple[Array, Array, float, float] | None:
     """A dual point, the diagonal of the curvature there, the steepness of the terms, and the gap that it leaves."""
-    penalty, own = problem.penalty, problem.reference_minorant(w)
+    penalty, own = risk.penalty, risk.minorant(w, 0.0)
     value, error = value_of(penalty, own, w)
     points, shares, gap = w[None, :], np.ones(1), math.inf
-    if penalty.bounded or math.isfinite(problem.risk_infimum):
-        _, radius = certificate_radius(penalty, problem.risk_infimum, w, value + error, problem.unit)
-        gap = own_gap(problem, own, w, radius)
+    if penalty.bounded or math.isfinite(risk.risk_infimum):
+        _, radius = certificate_radius(penalty, risk.risk_infimum, w, value + error, risk.length_scale())
+        gap = own_gap(risk, own, w, radius)
     elif witness is not None:
-        lower, everywhere = witness_bound(problem, witness, math.inf)
+        lower, everywhere = witness_bound(risk, witness, math.inf)
         if everywhere and math.isfinite(lower):
             points, shares = (
                 np.atleast_2d(np.asarray(witness.points, dtype=np.float64)),

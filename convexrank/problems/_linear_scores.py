@@ -25,10 +25,10 @@ from convexrank.backend.gram import (
 from convexrank.backend.interruption import Block
 from convexrank.backend.jax_oracles import RiskData
 from convexrank.backend.jax_start import uses_jax
-from convexrank.core.capabilities import InBalls, Modelled
+from convexrank.core.capabilities import Modelled, Shape
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
-from convexrank.core.minorants import Minorant, tangent
+from convexrank.core.minorants import InBalls, LinearRisk, Minorant, tangent
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Status, Witness
 from convexrank.core.score_model import SampledCurvature, ScoreModel
@@ -44,14 +44,13 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.data.shards.agreement import arguments_of, asked_of
-from convexrank.problems._columns_in_units import ColumnsInUnits, units_of_columns
+from convexrank.problems._columns_in_units import ColumnsInUnits, in_units, units_of_columns
 from convexrank.problems._conditioning import (
     InUnits,
     centred,
     columns_are_alike,
     is_weak,
     long,
-    times_units,
     units_of,
     units_of_steps,
 )
@@ -60,7 +59,7 @@ from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems.out_of_memory._streams import Stream, check_chunks
 from convexrank.regularizers import Penalty
 from convexrank.solvers.change_of_variables import ChangeOfVariables
-from convexrank.solvers.row_faces import Columnwise, Compiled, Sampled, prox_on_device
+from convexrank.solvers.row_faces import Columnwise, Compiled, Sampled, ScoreRisk, prox_on_device
 from convexrank.solvers.working_sets._columns import Columns
 
 Array = np.ndarray
@@ -79,8 +78,8 @@ class LinearScores(Problem):
     r"""Base of the problems :math:`\min_w R(Xw) + \tfrac{\lambda_2}{2}\|w\|^2 + \lambda_1\|w\|_1`.
 
     A formulation gives its risk R three times, and the verifier compares the three: as a JAX function
-    (``_jax_risk``), as a cvxpy expression (:meth:`risk_model`), and as plain numpy with a subgradient
-    (:meth:`reference_scores`), on which certificates rest.
+    (``_jax_risk``), as a cvxpy expression (``_risk_model``), and as plain numpy with a subgradient
+    (``_reference_scores``), on which certificates rest.
     """
 
     X: Any
@@ -114,10 +113,10 @@ class LinearScores(Problem):
     # --- what a formulation states --------------------------------------------------------------------------------
 
     #: Whether the risk is differentiable.
-    differentiable = True
+    _differentiable = True
 
     #: Whether the risk is convex.
-    convex = True
+    _convex = True
 
     #: Whether X may be a design that is never built.
     _takes_designs = True
@@ -134,7 +133,7 @@ class LinearScores(Problem):
     _states_curvature = False
 
     #: A number that the risk is never below.
-    risk_infimum = 0.0
+    _risk_infimum = 0.0
 
     @property
     def _jax_risk(self) -> RiskData:
@@ -149,13 +148,13 @@ class LinearScores(Problem):
         """Put gradients with respect to the (padded) parts together again: the transpose of ``_split``."""
         return parts[0][: self.rows]
 
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+    def _risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression of the scores, and constraints that go with it."""
-        raise self._unstated("risk_model(scores)", "a cvxpy expression and a list of constraints")
+        raise self._unstated("_risk_model(scores)", "a cvxpy expression and a list of constraints")
 
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+    def _reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and one subgradient in the scores, in plain numpy from the definition."""
-        raise self._unstated("reference_scores(scores)", "the risk and one subgradient, in plain numpy")
+        raise self._unstated("_reference_scores(scores)", "the risk and one subgradient, in plain numpy")
 
     #: Whether a risk has smoother functions below it: the members ``smoothed`` and ``_reference_below``.
     _has_smoothing = False
@@ -168,7 +167,7 @@ class LinearScores(Problem):
 
         Its multipliers are those of the risk smoothed by the width. By default the tangent, whatever the width.
         """
-        return self.reference_scores(scores)
+        return self._reference_scores(scores)
 
     #: Whether the risk reaches its infimum on separable data (hinge-like losses do).
     _attained = False
@@ -227,7 +226,7 @@ class LinearScores(Problem):
             preset(made, _centred=None)
         return made
 
-    def adapt_solver(self, solver: Any, options: Any = None) -> Any:
+    def _adapted(self, solver: Any, options: Any) -> Any:
         """Return the method on the problem in better conditioned features, where there are such; else as it is."""
         if options is not None and not self._held.in_memory:
             asked = partial(asked_of, solver, options)
@@ -235,15 +234,14 @@ class LinearScores(Problem):
         if not self._held.built or not hasattr(solver, "step"):
             return solver
         base = self if self._centred is None else self._centred
-        penalised = self.l1 > 0 or (self.l2 > 0 and not self.differentiable)
+        penalised = self.l1 > 0 or (self.l2 > 0 and not self._differentiable)
         if penalised and self._ball is None and solver.requires <= ColumnsInUnits.OFFERED:
-            each = None if "Field" in self.capabilities else units_of_columns(base)
+            each = None if "Field" in self.capabilities else units_of_columns(base._column_scales)
             if each is not None:
-                return ChangeOfVariables(
-                    solver, ColumnsInUnits(base, each), lambda w: w / each, lambda v: v * each
-                )
+                scaled = ColumnsInUnits(base, base.X, base._risk_model, each)
+                return ChangeOfVariables(solver, scaled, lambda w: w / each, lambda v: v * each)
         # methods for differentiable objectives take account of units by themselves
-        found = None if self.differentiable and self.l1 == 0 else base._in_steps
+        found = None if self._differentiable and self.l1 == 0 else base._in_steps
         if found is None:
             return solver if base is self else ChangeOfVariables(solver, base, np.copy, np.copy)
         units, scaled = found
@@ -252,22 +250,32 @@ class LinearScores(Problem):
     @cached_property
     def _in_steps(self) -> tuple[Array, Self] | None:
         """Units in which steps are taken, and the problem in these; None where those of the features will do."""
-        units = units_of_steps(self)
-        return None if units is None else (units, times_units(self, units, self._steps_before))
+        units = units_of_steps(self.penalty, self._column_scales)
+        return None if units is None else (units, self._times(units))
+
+    def _times(self, units: Array) -> Self:
+        """Return the same problem as one of v = w/units, with the same values."""
+        before, unit = self._steps_before, float(units[0])
+        known = before[1] if before is not None and np.array_equal(before[0], units) else None
+        X = in_units(self.X, units) if known is None else known.X
+        made = self.changed(X=X, l2=self.penalty.l2 * unit * unit, l1=self.penalty.l1 * unit)
+        if self._mean_squares is not None:
+            preset(made, _mean_squares=self._mean_squares * units**2)
+        if known is not None:
+            hand_over(known, made, "_columns", "_row_lengths")
+        return made
 
     @cached_property
     def _steps_before(self) -> tuple[Array, Self] | None:
         """The same of the problem with these features that this one was made of, such as the last one of a path."""
         return None
 
-    @property
-    def strong_convexity(self) -> float:
-        """The modulus that l2 gives."""
-        return self.l2
+    def _shape(self) -> Shape:
+        return Shape(self._column_scales, self.l2, self._risk_infimum)
 
     def _other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression in the other form of the model; by default as in the first."""
-        return self.risk_model(scores)
+        return self._risk_model(scores)
 
     def _modelled(self) -> Modelled:
         # interior points solve some instances in the form with a variable for the scores only; w = 0 is feasible
@@ -280,7 +288,7 @@ class LinearScores(Problem):
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
         smooth, built = self.penalty.smooth, self._held.built
-        in_memory, differentiable = self._held.in_memory, self.differentiable
+        in_memory, differentiable = self._held.in_memory, self._differentiable
         offered = {
             "Convex": True,
             "Certified": True,
@@ -292,7 +300,7 @@ class LinearScores(Problem):
             "JaxProximal": differentiable and built and in_memory,
             "TwiceDifferentiable": differentiable and smooth and built and self._has_curvature,
             "Columnwise": differentiable
-            and self.convex
+            and self._convex
             and in_memory
             and self.penalty.ball is None
             and not smooth,
@@ -324,13 +332,12 @@ class LinearScores(Problem):
     @property
     def _columns_differ(self) -> bool:
         """Whether some columns are so large beside a risk with kinks that l2 is rounding for their weights."""
-        if self.differentiable or not (self._held.built and self._held.in_memory and self.l2 > 0):
+        if self._differentiable or not (self._held.built and self._held.in_memory and self.l2 > 0):
             return False
-        units = units_of_columns(self if self._centred is None else self._centred)
+        units = units_of_columns((self if self._centred is None else self._centred)._column_scales)
         return units is not None and float(units.max()) > _FAR_LARGER * float(units.min())
 
-    @property
-    def default_reason(self) -> str:
+    def _default_reason(self) -> str:
         """Reason for the default solver; nothing where a formulation has a default of its own."""
         return self._choice.reason if self._choice.solver == self.default_solver else ""
 
@@ -374,7 +381,7 @@ class LinearScores(Problem):
     def _last_scores(self) -> LastValue:
         return LastValue()
 
-    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+    def _risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, from the compiled oracle."""
         risk = self._jax_risk
         # in float64 for data of all types: the product with X magnifies the rounding of scores and slopes
@@ -385,9 +392,12 @@ class LinearScores(Problem):
         value, gradients = jax_oracles.value_and_gradient(risk.function, risk.data, parts)
         return value, self._join(gradients)
 
+    def _score_risk(self) -> ScoreRisk:
+        return ScoreRisk(self._risk_and_score_gradient, self._reference_scores)
+
     def _score_model(self, scores: Array) -> ScoreModel:
         """Return the risk to second order in the scores; without curvature where a formulation states none."""
-        return ScoreModel(*self.risk_and_score_gradient(scores))
+        return ScoreModel(*self._risk_and_score_gradient(scores))
 
     def changed(self, **values: Any) -> Self:
         """Return the same problem with other parameters; what follows from X alone is not computed again."""
@@ -414,7 +424,7 @@ class LinearScores(Problem):
             self._score_model,
             self.penalty,
             self._columns,
-            self.risk_infimum,
+            self._risk_infimum,
             self.gap_estimate,
             self._terminal_status,
         )
@@ -424,7 +434,7 @@ class LinearScores(Problem):
 
         None if they are not known.
         """
-        return (np.zeros(0, dtype=np.intp), np.zeros(0)) if self.differentiable else None
+        return (np.zeros(0, dtype=np.intp), np.zeros(0)) if self._differentiable else None
 
     def l1_max(self) -> float:
         r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\min_u \|X^\top u\|_\infty`.
@@ -439,7 +449,7 @@ class LinearScores(Problem):
         ValueError
             When the risk is not convex, or its subgradients at 0 are not known.
         """
-        shared = self._shared_at_zero() if self.convex else None
+        shared = self._shared_at_zero() if self._convex else None
         if shared is not None and not len(shared[0]):
             slope = self.risk_and_subgradient(np.zeros(self.dimension))[1]
             return max(self.penalty.steepness(-slope), 0.0)
@@ -448,7 +458,7 @@ class LinearScores(Problem):
                 f"l1_max is not known for {type(self).__name__} with these arguments: its risk is not convex, or has a "
                 "kink at scores of 0 whose subgradients are not stated; solve it for several l1 instead."
             )
-        pull = self.reference_scores(np.zeros(self.rows))[1]
+        pull = self._reference_scores(np.zeros(self.rows))[1]
         return least_steepness(self.X, pull, *shared, self.penalty)
 
     def zero_weights(self, x: Any, witness: Witness | None = None) -> Array:
@@ -482,14 +492,14 @@ class LinearScores(Problem):
         w, given = self.check_point(x, "x"), Witness.of(x, witness)
         if self.l1 == 0 or self.penalty.ball is not None or not self._held.in_memory:
             return np.zeros(self.dimension, dtype=bool)
-        return proved_zeros(self, self._columnwise(), w, given)
+        return proved_zeros(self._linear_risk(), self._columnwise(), w, given)
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient with respect to w."""
         if self._stream is not None:
             return self._stream.risk_and_subgradient(w)
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
-            value, gradient = self.risk_and_score_gradient(self.scores(w))
+            value, gradient = self._risk_and_score_gradient(self.scores(w))
             return value, np.asarray(transposed_times(self.X, gradient), dtype=np.float64)
 
     def smooth_value_and_gradient(self, w: Array) -> tuple[float, Array]:
@@ -539,7 +549,7 @@ class LinearScores(Problem):
             return self._in_units.gap_estimate(w, value, gradient)
         penalty, radius = self.penalty, math.inf
         if not penalty.bounded:
-            radius = certificate_radius(penalty, self.risk_infimum, w, value, self.unit)[1]
+            radius = certificate_radius(penalty, self._risk_infimum, w, value, self._length_scale)[1]
         found = penalty.gap(w, self.l2 * w - gradient, radius)
         return found if self._near is None else min(found, self._near.gap_estimate(w, value, gradient))
 
@@ -551,7 +561,7 @@ class LinearScores(Problem):
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite
             at_scores = stream is None
             found = (
-                self.risk_and_score_gradient(self.scores(w)) if at_scores else stream.risk_and_subgradient(w)
+                self._risk_and_score_gradient(self.scores(w)) if at_scores else stream.risk_and_subgradient(w)
             )
         return found[0] + self.penalty.value(w)
 
@@ -589,22 +599,32 @@ class LinearScores(Problem):
         ValueError
             When the problem is not convex: then no model of it can be solved exactly.
         """
-        if not self.convex:
+        if not self._convex:
             raise ValueError(
                 f"{type(self).__name__} with these arguments is not convex, so it has no exact model."
             )
-        risk = self._other_risk_model if explicit_scores else self.risk_model
+        risk = self._other_risk_model if explicit_scores else self._risk_model
         return model_of_scores(
             entries(self.X), risk, self.penalty, apart=explicit_scores, nonlinear=self._model_is_nonlinear
+        )
+
+    def _linear_risk(self) -> LinearRisk:
+        return LinearRisk(
+            self.penalty,
+            self.dimension,
+            self._differentiable,
+            self._risk_infimum,
+            lambda: self._length_scale,
+            self._reference_minorant,
         )
 
     def _reference_risk(self, w: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in w from the definition, for certificates."""
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite; callers check
-            found = self.reference_minorant(w)
+            found = self._reference_minorant(w)
         return found.risk, found.slope
 
-    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
+    def _reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a tangent of the risk at w from the definition, with its rounding, for certificates."""
         return (
             self._minorant_of(w, width, self._row_lengths)
@@ -614,14 +634,14 @@ class LinearScores(Problem):
 
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return the tangent at w, or what a smoothed risk proves there; rounding is for rows of these lengths."""
-        below = partial(self._reference_below, width=width) if width > 0.0 else self.reference_scores
+        below = partial(self._reference_below, width=width) if width > 0.0 else self._reference_scores
         return tangent(self.X, lengths, below, w)
 
     @cached_property
-    def unit(self) -> float:
+    def _length_scale(self) -> float:
         """A large length of w in the units of the features: scores are of size 1 in each column, or 100 altogether."""
         longest = float(self._row_lengths.max()) if self._held.in_memory else self.X.longest
-        return long(longest, float(self.units.max()))
+        return long(longest, float(self._column_scales.max()))
 
     @property
     def _row_counts(self) -> Array | None:
@@ -637,7 +657,7 @@ class LinearScores(Problem):
         return squares_times(self.X, counts) / (self.rows if counts is None else counts.sum())
 
     @cached_property
-    def units(self) -> Array:
+    def _column_scales(self) -> Array:
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two; 1 for designs."""
         squares = self._mean_squares
         return np.ones(self.dimension) if squares is None else units_of(squares + self.l2)
@@ -654,12 +674,12 @@ class LinearScores(Problem):
         given = None if witness is None else Witness.of(w, witness)
         if problem._in_units is not None:
             return problem._in_units.certificate(w, given)
-        found = certify(problem, w, given)
+        found = certify(problem._linear_risk(), w, given)
         enough = _CERTAIN * max(1.0, abs(found.value))
         if problem._near is None or found.gap <= enough:
             return found
         near = problem._near.certificate(w, given)
-        if near.gap > enough and given is not None and not self.differentiable:
+        if near.gap > enough and given is not None and not self._differentiable:
             # rounding decides on which side of a kink a point of the solver lies; here others are looked for
             near = problem._near.certificate(w, None)
         return near if near.gap <= enough else found
@@ -668,17 +688,26 @@ class LinearScores(Problem):
     def _in_units(self) -> InUnits | None:
         """The problem with a ball of w/units; None if a penalty bounds w, or the columns have similar sizes."""
         penalty = self.penalty
-        if penalty.bounded or not penalty.smooth or not self._held.built or columns_are_alike(self):
+        if penalty.bounded or not penalty.smooth or not self._held.built:
             return None
-        return InUnits(self)
+        return None if columns_are_alike(self._column_scales) else self._made_in_units()
 
     @cached_property
     def _near(self) -> InUnits | None:
         """The problem with a ball, as without a penalty, where that is weak and magnifies rounding; else None."""
-        return InUnits(self) if self._stream is None and is_weak(self) else None
+        is_near = self._stream is None and is_weak(self.penalty, self._column_scales)
+        return self._made_in_units() if is_near else None
+
+    def _made_in_units(self) -> InUnits:
+        return InUnits(self._linear_risk(), self.X, self._column_scales, self._minorant_of)
 
     def _in_balls(self) -> InBalls:
-        return InBalls(self._ball_tangent, self._ball_below)
+        def dual() -> Any:
+            known = self._conjugate
+            return None if known is None or known.rest is not None else self.dual()
+
+        risk, with_l1 = self._linear_risk(), lambda l1: self.changed(l1=l1)
+        return InBalls(self.X, risk, self._ball_tangent, self._ball_below, dual, with_l1)
 
     def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
@@ -709,7 +738,7 @@ class LinearScores(Problem):
         given = Witness.of(x, witness)
         return prove_linear(self, self.check_point(x, "x"), given)
 
-    @cached_property
+    @property
     def _unpenalised(self) -> bool:
         return not self.penalty.bounded and self.l1 == 0
 
@@ -731,7 +760,7 @@ class LinearScores(Problem):
     def _prove_nonexistence(self) -> tuple[Status, Array, str] | None:
         """Look for a separating direction by linear programming; see :mod:`convexrank.core.separability`."""
         weak = self._unpenalised or not (
-            self.penalty.bounded or math.isfinite(self.risk_infimum) or not self._held.built
+            self.penalty.bounded or math.isfinite(self._risk_infimum) or not self._held.built
         )
         ordering = self._ordering() if weak and not self._attained else None
         if ordering is None:
@@ -743,7 +772,7 @@ class LinearScores(Problem):
         if found.kind == "strict":
             return Status.SEPARABLE, found.direction, "shown by linear programming"
         # if the risk has a maximum, a direction that does not change the maximum may cost nothing
-        if found.kind == "quasi" and self.differentiable:
+        if found.kind == "quasi" and self._differentiable:
             return (
                 Status.SEPARABLE,
                 found.direction,

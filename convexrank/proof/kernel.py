@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from flint import arb_mat, fmpq
 
-from convexrank.core.capabilities import InBalls
+from convexrank.core.minorants import InBalls
 from convexrank.core.results import Certificate, CertificateError
 from convexrank.proof.balls import Balls, Bounds, above, arb, at_precision, dot, exact, refined
 
@@ -31,13 +31,19 @@ _FRACTIONS = 48
 _LEAST, _MOST = 2.0**-52, 1e-9
 
 
-def prove_kernel(problem: Any, alpha: Array) -> Certificate:
+def prove_kernel(name: str, K: Array, l2: float, risk: InBalls, alpha: Array) -> Certificate:
     """Return a proved certificate of kind "global", for the kernel matrix or for one with a little on its diagonal.
 
     Parameters
     ----------
-    problem : KernelLearnedDivergence
-        The problem.
+    name : str
+        Name of the problem, for messages.
+    K : ndarray, shape (n, n)
+        The kernel matrix.
+    l2 : float
+        Strength of the penalty.
+    risk : InBalls
+        The risk of scores.
     alpha : ndarray, shape (n,)
         The coefficients.
 
@@ -46,27 +52,27 @@ def prove_kernel(problem: Any, alpha: Array) -> Certificate:
     CertificateError
         When the kernel matrix has a negative eigenvalue that is no rounding.
     """
-    shift = shift_for(problem.K)
+    shift = shift_for(K)
     remark = f"with {shift:.3g} added to the diagonal of K" if shift else ""
-    n, entries, ridge = len(alpha), problem.K.ravel().tolist(), arb(shift)
+    n, entries, ridge = len(alpha), K.ravel().tolist(), arb(shift)
 
     def evaluate() -> Bounds:
-        l2, point, matrix = arb(problem.l2), exact(alpha), arb_mat(n, n, entries)
+        strength, point, matrix = arb(l2), exact(alpha), arb_mat(n, n, entries)
 
         def times(vector: Balls) -> Balls:
             products = (matrix * arb_mat(n, 1, vector)).entries()
             return [entry + ridge * own for entry, own in zip(products, vector, strict=True)]
 
         scores = times(point)
-        tangent = problem.linear.face(InBalls).tangent(scores)
-        rest = [l2 * a + u for a, u in zip(point, tangent.slope, strict=True)]
-        value = tangent.value + dot(point, scores) * l2 / 2
-        gap = tangent.slack + dot(rest, times(rest)) / (2 * l2)
+        tangent = risk.tangent(scores)
+        rest = [strength * a + u for a, u in zip(point, tangent.slope, strict=True)]
+        value = tangent.value + dot(point, scores) * strength / 2
+        gap = tangent.slack + dot(rest, times(rest)) / (2 * strength)
         return Bounds(
             value, min((gap, value), key=above)
         )  # the objective is never negative, and every α is feasible
 
-    return refined(type(problem).__name__, evaluate, remark)
+    return refined(name, evaluate, remark)
 
 
 def shift_for(K: Array) -> float:

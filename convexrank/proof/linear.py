@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from convexrank.backend.interruption import as_a_whole
-from convexrank.core.capabilities import InBalls
+from convexrank.core.capabilities import Certified, Solvable
+from convexrank.core.minorants import InBalls
 from convexrank.core.results import Certificate, CertificateError, ConvergenceWarning, Solution, Witness
 from convexrank.proof.balls import (
     ONE,
@@ -34,7 +35,7 @@ from convexrank.proof.balls import (
     exact,
     refined,
 )
-from convexrank.proof.duality.weak import LinearProblem, prove_by_dual
+from convexrank.proof.duality.weak import prove_by_dual
 from convexrank.proof.penalty import ExactPenalty
 from convexrank.proof.products import Products, products
 
@@ -68,13 +69,13 @@ class _Evidence:
     inner: Witness | None = None
 
 
-def prove_linear(problem: LinearProblem, w: Array, witness: Witness | None = None) -> Certificate:
+def prove_linear(problem: Certified, w: Array, witness: Witness | None = None) -> Certificate:
     """Return a proved certificate of kind "global" for value − optimum at w.
 
     Parameters
     ----------
-    problem : LinearProblem
-        A convex problem with a penalty.
+    problem : Problem
+        A convex problem with linear scores and a penalty.
     w : ndarray, shape (d,)
         The point, taken as the rational numbers that it is.
     witness : Witness, optional
@@ -85,53 +86,49 @@ def prove_linear(problem: LinearProblem, w: Array, witness: Witness | None = Non
     CertificateError
         When nothing can be proved; the message says why.
     """
-    name = type(problem).__name__
+    name, given = type(problem).__name__, problem.face(InBalls)
     if "Convex" not in problem.capabilities:
         raise CertificateError(f"{name} with these arguments is not convex: nothing bounds its optimum.")
-    penalty = ExactPenalty(problem.penalty)
-    if not problem.penalty.bounded and problem.penalty.l1 == 0:
+    penalty = ExactPenalty(given.risk.penalty)
+    if not penalty.penalty.bounded and penalty.penalty.l1 == 0:
         certificate = problem.certificate(w, witness)
-        if certificate.kind != "global" and _has_distributions(problem):
-            return prove_by_dual(problem, w, witness)
+        if certificate.kind != "global" and (dual := given.dual()) is not None:
+            return prove_by_dual(name, given, dual, w, witness)
         if certificate.kind != "global":
             raise CertificateError(
                 f"{name} without a penalty: nothing bounds its minimiser, so the optimum has no provable lower bound; "
                 "pass l2 or l1."
             )
     try:
-        evidence = _evidence(problem, w, witness)
+        evidence = _evidence(problem, given, w, witness)
     except CertificateError:
-        if not _has_distributions(problem):
+        if (dual := given.dual()) is None:
             raise
-        return prove_by_dual(problem, w, witness)
-    matrix = products(problem.X)
-    return refined(name, lambda: _bounds(problem, penalty, matrix, w, evidence))
+        return prove_by_dual(name, given, dual, w, witness)
+    matrix = products(given.X)
+    return refined(name, lambda: _bounds(given, penalty, matrix, w, evidence))
 
 
-def _has_distributions(problem: LinearProblem) -> bool:
-    """Return whether there is a dual over distributions, whose points bound the optimum wherever the minimiser is."""
-    return problem.conjugate is not None and problem.conjugate.rest is None
-
-
-def _evidence(problem: LinearProblem, w: Array, witness: Witness | None) -> _Evidence:
+def _evidence(problem: Solvable, given: InBalls, w: Array, witness: Witness | None) -> _Evidence:
     """Whatever is returned is evidence only: it is evaluated again in balls."""
     usable = witness if witness is not None and _is_usable(witness, len(w)) else None
-    if usable is None and not problem.differentiable:
+    penalty = given.risk.penalty
+    if usable is None and not given.risk.differentiable:
         usable = _solved(problem).witness
-    if problem.penalty.bounded or problem.penalty.l1 == 0 or problem.risk_infimum == 0.0:
+    if penalty.bounded or penalty.l1 == 0 or given.risk.risk_infimum == 0.0:
         return _Evidence(usable)
-    matrix, penalty = products(problem.X), ExactPenalty(problem.penalty)
-    for inner in _inner_candidates(problem, w, usable):
+    matrix, exactly = products(given.X), ExactPenalty(penalty)
+    for inner in _inner_candidates(given, w, usable):
         with at_precision(_ROUGH):
-            if penalty.excess(_combined(problem, matrix, None, inner).slope) < 0:
+            if exactly.excess(_combined(given, matrix, None, inner).slope) < 0:
                 return _Evidence(usable, inner)
     raise CertificateError(
-        f"{type(problem).__name__} with l1={problem.penalty.l1} and no l2: no strictly feasible dual point was found, "
+        f"{type(problem).__name__} with l1={penalty.l1} and no l2: no strictly feasible dual point was found, "
         "so that nothing bounds the optimum; pass l2, or more l1."
     )
 
 
-def _inner_candidates(problem: LinearProblem, w: Array, usable: Witness | None) -> Iterator[Witness]:
+def _inner_candidates(given: InBalls, w: Array, usable: Witness | None) -> Iterator[Witness]:
     """Evidence whose slope may lie strictly inside l1: what is given, then solutions at a smaller l1."""
     points = (
         [w]
@@ -144,7 +141,7 @@ def _inner_candidates(problem: LinearProblem, w: Array, usable: Witness | None) 
         if np.isfinite(point).all():
             yield Witness(point[None, :], np.ones(1))
     for factor in _SMALLER:
-        found = _solved(replace(problem, l1=factor * problem.penalty.l1))  # type: ignore[type-var]  # a dataclass
+        found = _solved(given.with_l1(factor * given.risk.penalty.l1))
         if np.isfinite(found.x).all():
             yield found.witness or Witness(found.x[None, :], np.ones(1))
 
@@ -162,13 +159,13 @@ def _is_usable(witness: Witness, dimension: int) -> bool:
 
 
 @as_a_whole
-def _solved(problem: LinearProblem) -> Solution:
+def _solved(problem: Solvable) -> Solution:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # what was reached is evidence all the same
         return problem.solve()
 
 
-def _combined(problem: LinearProblem, matrix: Products, here: _Here | None, witness: Witness) -> _Minorant:
+def _combined(given: InBalls, matrix: Products, here: _Here | None, witness: Witness) -> _Minorant:
     """Add up the tangents at the points of a witness."""
     whole = sum(exact(witness.weights), ZERO)
     slope, offset = None, ZERO
@@ -178,8 +175,7 @@ def _combined(problem: LinearProblem, matrix: Products, here: _Here | None, witn
         if weight == 0.0:
             continue
         scores, share = matrix.scores(point), weight / whole
-        risk = problem.face(InBalls)
-        tangent = risk.below(scores, width) if width else risk.tangent(scores)
+        tangent = given.below(scores, width) if width else given.tangent(scores)
         offset += share * (tangent.value - tangent.slack - dot(tangent.slope, scores))
         scaled = [share * entry for entry in tangent.slope]
         slope = scaled if slope is None else [a + b for a, b in zip(slope, scaled, strict=True)]
@@ -196,20 +192,18 @@ class _Here:
     tangent: Tangent
 
 
-def _bounds(
-    problem: LinearProblem, penalty: ExactPenalty, matrix: Products, w: Array, evidence: _Evidence
-) -> Bounds:
+def _bounds(given: InBalls, penalty: ExactPenalty, matrix: Products, w: Array, evidence: _Evidence) -> Bounds:
     point, scores = exact(w), matrix.scores(w)
-    here = _Here(scores, problem.face(InBalls).tangent(scores))
+    here = _Here(scores, given.tangent(scores))
     value = here.tangent.value + penalty.value(point)
-    gaps = [value] if problem.risk_infimum == 0.0 else []  # the objective is never negative
-    if problem.penalty.bounded or problem.penalty.l1 > 0:
+    gaps = [value] if given.risk.risk_infimum == 0.0 else []  # the objective is never negative
+    if penalty.penalty.bounded or penalty.penalty.l1 > 0:
         minorants = [_Minorant(matrix.pull(here.tangent.slope), here.tangent.slack)]
         if evidence.points is not None:
-            minorants.append(_combined(problem, matrix, here, evidence.points))
-        inner = None if evidence.inner is None else _combined(problem, matrix, here, evidence.inner)
+            minorants.append(_combined(given, matrix, here, evidence.points))
+        inner = None if evidence.inner is None else _combined(given, matrix, here, evidence.inner)
         gaps += [_gap(penalty, point, value, minorant, inner) for minorant in minorants]
-    return Bounds(value, min(gaps, key=above), _least(problem, penalty, w, here, value))
+    return Bounds(value, min(gaps, key=above), _least(given, penalty, w, here, value))
 
 
 def _gap(
@@ -230,12 +224,12 @@ def _gap(
     return minorant.lag + penalty.value(point) + dot(minorant.slope, point) + paid
 
 
-def _least(problem: LinearProblem, penalty: ExactPenalty, w: Array, here: _Here, value: arb) -> arb:
+def _least(given: InBalls, penalty: ExactPenalty, w: Array, here: _Here, value: arb) -> arb:
     """The least that value − optimum can be: 0, unless rounding left w a little outside its ball."""
     factor = penalty.shrinking(w)
     if factor is None:
         raise CertificateError("the point lies outside the ball that constrains it; project it first.")
     if factor == ONE:
         return ZERO
-    inside = problem.face(InBalls).tangent([factor * score for score in here.scores]).value
+    inside = given.tangent([factor * score for score in here.scores]).value
     return value - inside - penalty.value([factor * entry for entry in exact(w)])

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from convexrank.core.loop import State
+from convexrank.core.capabilities import Solvable
+from convexrank.core.loop import Solver, State
 from convexrank.core.results import Witness
 
 
@@ -17,14 +18,14 @@ class HandedOver:
     A lower bound that was proved before, and its witness, stay until the method has a better one.
     """
 
-    method: Any
+    method: Solver[Any]
     inner: State
     note: str
     left: int | None = None
     lower: float = -math.inf
     witness: Witness | None = None
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """Take a step of the method."""
         inner = self.method.step(problem, replace(self.inner, iteration=state.iteration, tol=state.tol))
         shown = inner

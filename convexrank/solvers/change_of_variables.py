@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import Solver, State
 
 Array = np.ndarray
@@ -31,9 +32,10 @@ class ChangeOfVariables:
     Examples
     --------
     >>> import convexrank as cr
+    >>> from convexrank.core.capabilities import Advice
     >>> kernel = [[4.0, 2.0], [2.0, 1.0]]
     >>> problem = cr.problems.KernelLearnedDivergence(kernel, [1.0, 0.0], strong=1.0, l2=0.1)
-    >>> problem.adapt_solver(cr.solvers.LBFGS()).problem.X.shape
+    >>> problem.face(Advice).adapted(cr.solvers.LBFGS(), None).problem.X.shape
     (2, 1)
     """
 
@@ -57,11 +59,11 @@ class ChangeOfVariables:
         """The limit of the method."""
         return self.solver.default_max_iter
 
-    def init(self, problem: Any, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Start at the point that x0 stands for."""
         return self._leave(self.solver.init(self.problem, self.enter(x0)))
 
-    def step(self, problem: Any, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """Take a step of the method."""
         inner = replace(state.memory, iteration=state.iteration, tol=state.tol)
         return self._leave(self.solver.step(self.problem, inner))

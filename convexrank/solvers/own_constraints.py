@@ -15,13 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.capabilities import Modelled
+from convexrank.core.capabilities import Exact, Modelled, has_face
 from convexrank.core.certificates import certify, value_of
 from convexrank.core.cvxpy_model import CvxpyModel, nonlinear_problem
 from convexrank.core.minorants import LinearRisk, Minorant, rounding
@@ -71,7 +71,7 @@ class UnderConstraints(Problem):
         weights, or has other variables or parameters without a value.
     """
 
-    problem: Any
+    problem: Exact
     function: Callable[[Any], Any]
 
     capabilities = frozenset({"Exact", "Certified"})
@@ -83,7 +83,7 @@ class UnderConstraints(Problem):
             "constraints",
             f"that takes the cvxpy variable of the weights and returns a list of constraints, {_EXAMPLE}",
         )
-        if not isinstance(self.problem, LinearRisk):
+        if not has_face(self.problem, LinearRisk):
             raise ValueError(
                 f"constraints given, but {type(self.problem).__name__} is not a convex problem with linear scores Xw, "
                 "the only kind that takes more constraints; add them to to_cvxpy().problem and solve that with cvxpy."
@@ -105,7 +105,8 @@ class UnderConstraints(Problem):
 
     def _modelled(self) -> Modelled:
         known = self.problem.face(Modelled)
-        other = None if known.other is None else lambda: self._added(known.other())
+        given = known.other
+        other = None if given is None else lambda: self._added(given())
         return Modelled(other, known.is_nonlinear)
 
     def objective(self, w: Any) -> float:
@@ -123,7 +124,7 @@ class UnderConstraints(Problem):
             "proved about it; problem.prove(solution.x) proves how far x is above the minimum without them."
         )
 
-    def dual_solution(self, solution: Solution) -> Solution:
+    def _dual_solution(self, solution: Solution) -> Solution:
         """Refuse: the dual is that of the problem without the constraints."""
         raise ValueError(
             "under constraints of your own no dual is known here; problem.dual() is that of the problem without them."
@@ -171,20 +172,40 @@ class UnderConstraints(Problem):
         witness : Multipliers, optional
             Multipliers of the constraints; 0 by default.
         """
-        w, problem = self.check_point(x), self.problem
-        value, error = value_of(problem.penalty, problem.reference_minorant(w), w)
+        w, risk = self.check_point(x), self.problem.face(LinearRisk)
+        value, error = value_of(risk.penalty, risk.minorant(w, 0.0), w)
         violation = self.violation(w)
         remark = f"they are violated by at most {violation:.2g}"
         nothing = Certificate(math.inf, value, -math.inf, "constrained", remark=remark)
         given = witness.__dict__["values"] if isinstance(witness, Multipliers) else None
         if not math.isfinite(value + violation):
             return nothing
-        found = certify(cast(LinearRisk, _Lagrangian(self, given)), w)
+        found = certify(self._lagrangian(given), w)
         gap = max(value + error - found.lower_bound, violation)
         if not math.isfinite(gap):
             return nothing
         radius = found.radius if found.kind == "ball" else math.inf
         return Certificate(gap, value, found.lower_bound, "constrained", radius, remark=remark)
+
+    def _lagrangian(self, multipliers: list[Array] | None) -> LinearRisk:
+        """Return the problem with multipliers times the constraints in its risk."""
+        known = self.problem.face(LinearRisk)
+
+        def minorant(w: Array, width: float) -> Minorant:
+            own, line = known.minorant(w, width), self.tangent(w, multipliers)
+            return replace(
+                own,
+                risk=own.risk + line.risk,
+                offset=own.offset + line.offset,
+                slope=own.slope + line.slope,
+                risk_error=own.risk_error + line.risk_error,
+                offset_error=own.offset_error + line.offset_error,
+                slope_error=own.slope_error + line.slope_error,
+            )
+
+        # where there are kinks a certificate looks for more points than one; a linear function has no lower bound
+        smooth = known.differentiable and self.are_affine
+        return replace(known, differentiable=smooth, risk_infimum=-math.inf, minorant=minorant)
 
     @property
     def are_affine(self) -> bool:
@@ -223,39 +244,6 @@ class UnderConstraints(Problem):
             relative * heights,
             relative * heights,
             relative * float(np.linalg.norm(lengths)),
-        )
-
-
-@dataclass(frozen=True)
-class _Lagrangian:
-    """The problem with multipliers times the constraints in its risk, as certificates read it."""
-
-    under: UnderConstraints
-    multipliers: list[Array] | None
-
-    #: A linear function has no lower bound.
-    risk_infimum = -math.inf
-
-    def __getattr__(self, name: str) -> Any:
-        """Everything else is the problem's."""
-        return getattr(self.under.problem, name)
-
-    @property
-    def differentiable(self) -> bool:
-        """Whether there are no kinks; where there are some, a certificate looks for more points than one."""
-        return self.under.problem.differentiable and self.under.are_affine
-
-    def reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
-        """Return the tangent of the risk plus that of the constraints."""
-        own, line = self.under.problem.reference_minorant(w), self.under.tangent(w, self.multipliers)
-        return replace(
-            own,
-            risk=own.risk + line.risk,
-            offset=own.offset + line.offset,
-            slope=own.slope + line.slope,
-            risk_error=own.risk_error + line.risk_error,
-            offset_error=own.offset_error + line.offset_error,
-            slope_error=own.slope_error + line.slope_error,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Convex, Face, Solvable
+from convexrank.core.capabilities import Convex, Face, Solvable, TwiceDifferentiable
 from convexrank.core.results import Solution, Status, Witness
 from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
@@ -22,6 +22,22 @@ Array = np.ndarray
 
 def _no_problem(seen: tuple[Array, ...]) -> None:
     """Return None."""
+
+
+@dataclass(frozen=True)
+class ScoreRisk(Face):
+    """A risk as a function of the scores.
+
+    Parameters
+    ----------
+    value_and_gradient : callable
+        Takes scores to the risk and its gradient, or a subgradient, in them, by the code that solvers run.
+    reference : callable
+        Takes scores to the same from the definition.
+    """
+
+    value_and_gradient: Callable[[Array], tuple[float, Array]]
+    reference: Callable[[Array], tuple[float, Array]]
 
 
 @dataclass(frozen=True)
@@ -80,7 +96,7 @@ class Sample:
         The number of queries that each one represents.
     """
 
-    problem: Any
+    problem: TwiceDifferentiable
     factor: float = 1.0
 
     def solve(self, *, tol: float, time_limit: float | None) -> Solution:
@@ -122,8 +138,8 @@ class HessianProducts(Face):
         The features.
     l2 : float
         Strength of the quadratic penalty.
-    units : ndarray, shape (d,)
-        Units of the unknowns that equalise their effects on the objective.
+    column_scales : ndarray, shape (d,)
+        Scales of the unknowns that equalise their effects on the objective.
     row_lengths : ndarray, shape (n,)
         Euclidean lengths of the rows of X.
     pairwise : bool
@@ -143,7 +159,7 @@ class HessianProducts(Face):
 
     X: Any
     l2: float
-    units: Array
+    column_scales: Array
     row_lengths: Array
     pairwise: bool
     scores: Callable[[Array], Array]

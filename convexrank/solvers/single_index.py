@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Field
+from convexrank.core.capabilities import Field, Solvable
 from convexrank.core.loop import State
 from convexrank.data import check_choice, check_positive, keep_checked
 from convexrank.projections import bounded_increments, isotonic
@@ -25,19 +25,19 @@ class FixedSteps:
     default_max_iter = 10_000
     length = 1.0
 
-    def direction(self, problem: Field, w: Array) -> Array:
+    def direction(self, problem: Solvable, w: Array) -> Array:
         """Return what a unit step subtracts from w."""
         raise NotImplementedError
 
-    def init(self, problem: Field, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Evaluate the direction at the start."""
         return self._at(problem, np.array(x0, dtype=np.float64))
 
-    def step(self, problem: Field, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """Take the next point, found before."""
         return self._at(problem, state.memory)
 
-    def _at(self, problem: Field, w: Array) -> State:
+    def _at(self, problem: Solvable, w: Array) -> State:
         """The state at w, with the next point as its memory; stalled where the method does not move."""
         direction = self.direction(problem, w)
         following = problem.prox(w - self.length * direction, self.length)
@@ -107,7 +107,7 @@ class GLMtron(FixedSteps):
         if not callable(self.link):
             check_choice(self.link, _LINKS, "link")
 
-    def direction(self, problem: Field, w: Array) -> Array:
+    def direction(self, problem: Solvable, w: Array) -> Array:
         """Return the update for the link."""
         link, rows = self.link if callable(self.link) else _LINKS[self.link], problem.face(SingleIndex)
         scores = np.asarray(rows.scores(w), dtype=np.float64)
@@ -150,7 +150,7 @@ class Isotron(FixedSteps):
     name = "isotron"
     requires = frozenset({"Field", "SingleIndex"})
 
-    def direction(self, problem: Field, w: Array) -> Array:
+    def direction(self, problem: Solvable, w: Array) -> Array:
         """Return the update for the isotonic regression."""
         rows = problem.face(SingleIndex)
         return rows.update_direction(isotonic(rows.targets, order=rows.scores(w)), w)
@@ -197,7 +197,7 @@ class Slisotron(FixedSteps):
     def __post_init__(self) -> None:
         keep_checked(self, check_positive, "lipschitz")
 
-    def direction(self, problem: Field, w: Array) -> Array:
+    def direction(self, problem: Solvable, w: Array) -> Array:
         """Return the update for the Lipschitz isotonic regression."""
         rows = problem.face(SingleIndex)
         scores = np.asarray(rows.scores(w), dtype=np.float64)
@@ -246,6 +246,6 @@ class UnitStep(FixedSteps):
     def __post_init__(self) -> None:
         keep_checked(self, check_positive, "length")
 
-    def direction(self, problem: Field, w: Array) -> Array:
+    def direction(self, problem: Solvable, w: Array) -> Array:
         """Return the field."""
-        return problem.field(w)
+        return problem.face(Field).direction(w)

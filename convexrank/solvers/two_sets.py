@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Feasibility
+from convexrank.core.capabilities import Feasibility, Solvable
 from convexrank.core.loop import State
 from convexrank.data import check_positive, keep_checked
 from convexrank.solvers.row_faces import SplitFeasibility
@@ -15,10 +15,10 @@ from convexrank.solvers.row_faces import SplitFeasibility
 Array = np.ndarray
 
 
-def state_near(problem: Feasibility, point: Array, memory: Any = None) -> State:
+def state_near(problem: Solvable, point: Array, memory: Any = None) -> State:
     """Return the state at the x whose image is nearest to a point."""
     x = problem.face(SplitFeasibility).recover(point)
-    return State(x, np.nan, problem.violation(x), memory)
+    return State(x, np.nan, problem.face(Feasibility).violation(x), memory)
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,19 @@ class ADMM:
     requires = frozenset({"Feasibility", "SplitFeasibility"})
     default_max_iter = 100_000
 
-    def init(self, problem: Feasibility, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Start at the point of the second set nearest to the scores of x0, with u = 0."""
         sets = problem.face(SplitFeasibility)
         x = sets.recover(sets.lift(x0))
-        return State(x, np.nan, problem.violation(x), (sets.lift(x), np.zeros(())))
+        return State(x, np.nan, problem.face(Feasibility).violation(x), (sets.lift(x), np.zeros(())))
 
-    def step(self, problem: Feasibility, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """One projection onto each set, and the multipliers."""
         (point, multipliers), sets = state.memory, problem.face(SplitFeasibility)
         other = sets.project(point - multipliers)
         x = sets.recover(other + multipliers)
         point = sets.lift(x)
-        return State(x, np.nan, problem.violation(x), (point, multipliers + other - point))
+        return State(x, np.nan, problem.face(Feasibility).violation(x), (point, multipliers + other - point))
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,11 @@ class SequentialProjections:
     requires = frozenset({"Feasibility", "SplitFeasibility"})
     default_max_iter = 100_000
 
-    def init(self, problem: Feasibility, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Start at the point of the second set nearest to the scores of x0."""
         return state_near(problem, problem.face(SplitFeasibility).lift(x0))
 
-    def step(self, problem: Feasibility, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """One projection onto each set."""
         sets = problem.face(SplitFeasibility)
         return state_near(problem, sets.project(sets.lift(state.x)))
@@ -138,12 +138,12 @@ class ParallelProjections:
                 f"share is {self.share}, expected a number between 0 and 1: both sets need a weight."
             )
 
-    def init(self, problem: Feasibility, x0: Array) -> State:
+    def init(self, problem: Solvable, x0: Array) -> State:
         """Start at the scores of x0."""
         point = problem.face(SplitFeasibility).lift(x0)
         return state_near(problem, point, point)
 
-    def step(self, problem: Feasibility, state: State) -> State:
+    def step(self, problem: Solvable, state: State) -> State:
         """Average the two projections of the present point."""
         sets = problem.face(SplitFeasibility)
         other = sets.lift(state.x)

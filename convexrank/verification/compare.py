@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Feasibility, has_objective
+from convexrank.core.capabilities import Feasibility, Solvable, has_objective
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import scale_of
 from convexrank.core.results import Solution, Status
@@ -59,19 +59,19 @@ def compare_feasibility(case: Case) -> Comparison:
         error = model.distance_to(fast.x) / max(1.0, float(np.linalg.norm(fast.x)))
         if not error <= max(case.tol, CONIC):
             failures.append(f"{case.point} is {error:.3g} from the model's feasible points")
-        if not problem.violation(fast.x) <= fast.gap + REFERENCE * scale_of(fast.gap):
+        if not problem.face(Feasibility).violation(fast.x) <= fast.gap + REFERENCE * scale_of(fast.gap):
             failures.append(f"the violation of {case.point} exceeds what is certified, {fast.gap:.3g}")
     return case.found(failures, point_error=error)
 
 
 def _check_violations(
-    problem: Feasibility, model: CvxpyModel, exact: Solution, rng: np.random.Generator
+    problem: Solvable, model: CvxpyModel, exact: Solution, rng: np.random.Generator
 ) -> Iterable[str]:
     """Check that the violation is zero where the model is satisfied, and nowhere else."""
     centre = exact.x if exact.status is Status.CONVERGED else np.zeros(problem.dimension)
     for scale in (0.0, 1e-3, 1.0):
         point = centre + scale * rng.normal(size=problem.dimension)
-        far, violation = model.distance_to(point), problem.violation(point)
+        far, violation = model.distance_to(point), problem.face(Feasibility).violation(point)
         if far <= CONIC and not violation <= 10.0 * math.sqrt(CONIC):
             yield f"violation {violation:.3g} at a point that satisfies the model"
         if far > math.sqrt(CONIC) and not violation > REFERENCE:

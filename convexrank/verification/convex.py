@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.jax_oracles import value_of
-from convexrank.core.capabilities import Modelled, Smooth, Solvable
+from convexrank.core.capabilities import Convex, Modelled, Shape, Smooth, Solvable, has_face
 from convexrank.core.cvxpy_model import CvxpyModel, check_nonlinear_solver
+from convexrank.core.minorants import LinearRisk
 from convexrank.core.results import Solution, Status
 from convexrank.solvers.graph_faces import Saddle
 from convexrank.solvers.row_faces import Compiled
@@ -57,11 +58,10 @@ def compare_convex(case: Case) -> Comparison:
     failures += _check_points(case, model, fast, exact, (ours, theirs))
     failures += _check_certificate(case.problem, model, fast, exact, (ours, theirs))
     point_error = math.nan
-    if case.problem.strong_convexity > 0:
+    if (modulus := case.problem.face(Shape).strong_convexity) > 0:
         distance = float(np.linalg.norm(fast.x - exact.x))
         point_error = distance / max(1.0, float(np.linalg.norm(exact.x)))
         # strong convexity: ‖x − x*‖² ≤ 2 (value − optimum) / modulus, for both points
-        modulus = case.problem.strong_convexity
         allowed = sum(math.sqrt(2.0 * max(s.gap, 1e-14 * scale) / modulus) for s in (fast, exact))
         if not distance <= allowed:
             failures.append(f"points differ by {distance:.3g}, at most {allowed:.3g} is possible")
@@ -117,8 +117,9 @@ def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) ->
             continue  # both say that the point violates a constraint, which no point may satisfy
         if disagree(value, expected, precision):
             yield f"objective {value:.10g}, the model gives {expected:.10g} at a random point"
-        if hasattr(problem, "reference_minorant"):
-            reference = problem.reference_minorant(w).risk + problem.penalty.value(w)
+        if has_face(problem, LinearRisk):
+            risk = problem.face(LinearRisk)
+            reference = risk.minorant(w, 0.0).risk + risk.penalty.value(w)
             if disagree(reference, expected, precision):
                 yield f"the certificate's value {reference:.10g}, the model gives {expected:.10g}"
         if scale == 1.0 and "JaxObjective" in problem.capabilities:
@@ -136,7 +137,7 @@ def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) ->
         yield "the model has no value at any of the three points, so nothing was compared"
 
 
-def _check_slopes(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Generator) -> Iterable[str]:
+def _check_slopes(problem: Convex, model: CvxpyModel, w: Array, rng: np.random.Generator) -> Iterable[str]:
     """Compare both subgradients with differences of the model's value: equal where smooth, else between the sides."""
     direction = rng.normal(size=len(w))
     direction /= np.linalg.norm(direction)
@@ -155,8 +156,8 @@ def _check_slopes(problem: Any, model: CvxpyModel, w: Array, rng: np.random.Gene
     centre, ahead, behind = risk(0.0), risk(width), risk(-width)
     low, high = (centre - behind) / width, (ahead - centre) / width
     oracles = {"oracle": problem.risk_and_subgradient}
-    if hasattr(problem, "reference_minorant"):
-        oracles["reference"] = lambda w: (0.0, problem.reference_minorant(w).slope)
+    if has_face(problem, LinearRisk):
+        oracles["reference"] = lambda w: (0.0, problem.face(LinearRisk).minorant(w, 0.0).slope)
     for name, oracle in oracles.items():
         slope = float(oracle(w)[1] @ direction)
         # one-sided differences bracket the slope of a convex function, up to rounding of the values

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import has_objective
+from convexrank.core.capabilities import Feasibility, has_face, has_objective
+from convexrank.core.minorants import LinearRisk
+from convexrank.core.problem import Problem
 from convexrank.core.results import CertificateError, Solution
 from convexrank.core.solving import compiled_for
 from convexrank.features import Products, Stacked, Thresholds
@@ -43,11 +45,11 @@ def with_definition(case: Case, found: Comparison) -> Comparison:
     return replace(found, failures=(*found.failures, *failures), skipped="" if failures else found.skipped)
 
 
-def _lacking(problem: Any) -> str:
+def _lacking(problem: Problem) -> str:
     """Return why there is no definition to compare; empty where there is one."""
     name, size = type(problem).__name__, problem.rows or problem.dimension
     if getattr(problem, "definition", None) is None:
-        return f"{name} has no definition: {problem.without_definition}"
+        return f"{name} has no definition: {problem._without_definition}"
     if not _declared(problem, None):
         return f"the definition of {name}: a field has no objective that it could state"
     if size > _MOST_ROWS:
@@ -74,20 +76,20 @@ def _declared(problem: Any, x: Array | None) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if has_objective(problem):
         values["the objective"] = problem.objective
-        if hasattr(problem, "reference_minorant"):
-            values["the certificate's value"] = lambda w: (
-                problem.reference_minorant(w).risk + problem.penalty.value(w)
-            )
+        if has_face(problem, LinearRisk):
+            risk = problem.face(LinearRisk)
+            values["the certificate's value"] = lambda w: risk.minorant(w, 0.0).risk + risk.penalty.value(w)
     elif "Feasibility" in problem.capabilities:
-        values["the violation"] = problem.violation
+        values["the violation"] = problem.face(Feasibility).violation
     elif "FixedPoint" in problem.capabilities:
         values["the distance to the image"] = lambda r: problem.distance(problem.apply_map(r), r)
     return values if x is None else {name: value(x) for name, value in values.items()}
 
 
-def _stated(problem: Any, x: Array) -> float:
+def _stated(problem: Problem, x: Array) -> float:
     """The definition at x, of linear scores with the penalty, which is stated once more as well."""
-    definition, penalty = problem.definition, 0.0
+    definition: Any = problem.definition
+    penalty = 0.0
     if not isinstance(problem, LinearScores):
         return definition(x)
     for weight in x.tolist():
@@ -96,7 +98,7 @@ def _stated(problem: Any, x: Array) -> float:
     return definition(scores) + penalty
 
 
-def _check(problem: Any, where: str, x: Array) -> Iterable[str]:
+def _check(problem: Problem, where: str, x: Array) -> Iterable[str]:
     if isinstance(problem, LinearScores) and not math.isfinite(problem.penalty.value(x)):
         return  # an answer a little outside of the constraints, where there is nothing to compare
     stated = _stated(problem, x)
@@ -163,7 +165,7 @@ _TRIED = 5
 _SHARES, _STRENGTH = (0.1, 0.8), 0.05
 
 
-def takes_designs(problem: Any) -> bool:
+def takes_designs(problem: object) -> bool:
     """Return whether instances of a class have linear scores of a matrix X that may be a design."""
     return getattr(problem, "_takes_designs", False)
 
@@ -181,7 +183,7 @@ def classes(designs: bool, device: Any = None, seed: int = 0) -> list[Any]:
     return [one for one in found if any(compiled_for(one.random(seed + j)) for j in range(_TRIED))]
 
 
-def with_design(problem: Any, seed: int) -> Any:
+def with_design(problem: LinearScores, seed: int) -> LinearScores:
     """Return the problem over a design made of its X: thresholds, monotone ones, or products beside X; with l1.
 
     Parameters

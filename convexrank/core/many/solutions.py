@@ -10,6 +10,7 @@ from typing import Any, Self, overload
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.core.capabilities import Solvable
 from convexrank.core.paths import SolutionSequence
 from convexrank.core.results import Certificate, Solution, Status
 from convexrank.data.nodes import pandas
@@ -112,7 +113,7 @@ def found_at(
     status: Status,
     message: str,
     seconds: float,
-    problem: Any,
+    problem: Solvable | None,
     name: str,
 ) -> Solution:
     """Return the solution at a point that no solve of its own ended at."""
@@ -138,7 +139,9 @@ def found_at(
     )
 
 
-def met_at(x: Array, certificate: Certificate, seconds: float, problem: Any, name: str) -> Solution:
+def met_at(
+    x: Array, certificate: Certificate, seconds: float, problem: Solvable | None, name: str
+) -> Solution:
     """Return the solution at a point that was found together with others and meets the tolerance."""
     message = f"{Status.CONVERGED.message} ({certificate}); solved together with others"
     return found_at(x, certificate, Status.CONVERGED, message, seconds, problem, name)

@@ -13,9 +13,10 @@ import numpy as np
 from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, time_left
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import level_of_caller, progress_bar
-from convexrank.core.capabilities import value_at
-from convexrank.core.loop import scale_of
+from convexrank.core.capabilities import Batched, value_at
+from convexrank.core.loop import SolverLike, certificate_of, scale_of
 from convexrank.core.many.solutions import Members, Solutions, found_at, met_at
+from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status
 from convexrank.core.solving import class_at
 from convexrank.data import check_flag, check_positive, read_array, shown
@@ -40,9 +41,9 @@ _NEAR = 1e-4
 @progress_as_verbose
 @as_a_whole
 def solve_many(
-    problem: Any,
+    problem: Problem,
     *,
-    solver: Any = None,
+    solver: SolverLike = None,
     device: Any = None,
     tol: float = 1e-8,
     time_limit: float | None = None,
@@ -133,7 +134,7 @@ def solve_many(
     return solutions
 
 
-def _checked(problem: Any, parameters: dict[str, Any]) -> dict[str, Array]:
+def _checked(problem: object, parameters: dict[str, Any]) -> dict[str, Array]:
     """Return what is varied as arrays of one length."""
     if not hasattr(problem, "changed") or isinstance(problem, type):
         raise TypeError(f"problem is {shown(problem)}, expected an instance of a problem.")
@@ -160,7 +161,7 @@ def _checked(problem: Any, parameters: dict[str, Any]) -> dict[str, Array]:
     return varied
 
 
-def _made(problem: Any, varied: dict[str, Array], place: int) -> Any:
+def _made(problem: Problem, varied: dict[str, Array], place: int) -> Problem:
     values = {name: each[place] if each.ndim > 1 else each[place].item() for name, each in varied.items()}
     try:
         return problem.changed(**values)
@@ -168,19 +169,19 @@ def _made(problem: Any, varied: dict[str, Array], place: int) -> Any:
         raise type(error)(f"problem {place}: {error}") from error
 
 
-def _first(problem: Any, varied: dict[str, Array], tol: float) -> Array:
+def _first(problem: Problem, varied: dict[str, Array], tol: float) -> Array:
     """Return where the first problem starts: near the solution of the problem as it is, where only weights vary."""
     return problem.solve(tol=max(tol, _NEAR)).x if set(varied) == {"sample_weight"} else problem.start()
 
 
-def _weighted(problem: Any, varied: dict[str, Array]) -> Any:
+def _weighted(problem: Problem, varied: dict[str, Array]) -> Any:
     """Return what evaluates all problems in one pass; None where there is no such thing, or the problems are few."""
     fit = len(next(iter(varied.values()))) >= _FEW and set(varied) <= {"sample_weight", "l2"}
-    return problem.weighted(varied.get("sample_weight"), varied.get("l2")) if fit else None
+    return problem.face(Batched).members(varied.get("sample_weight"), varied.get("l2")) if fit else None
 
 
 def _weighted_members(
-    problem: Any, varied: dict[str, Array], together: Any, tol: float, update: Callable[..., Any]
+    problem: Problem, varied: dict[str, Array], together: Any, tol: float, update: Callable[..., Any]
 ) -> tuple[Members, int]:
     """Solve and certify in one pass; what does not meet the tolerance so is solved on its own from there."""
     start, first, count = time.perf_counter(), problem.start(), len(together)
@@ -210,7 +211,7 @@ def _weighted_members(
         update()
     remembered = {name: sample_of(values) for name, values in varied.items() if values.ndim > 1}
 
-    def made(place: int) -> Any:
+    def made(place: int) -> Problem:
         for name, sample in remembered.items():
             if sample_of(varied[name]) != sample:
                 raise ValueError(
@@ -228,10 +229,10 @@ def _met(bounds: tuple[Array, ...], tol: float) -> Array:
 
 
 def _members(
-    problem: Any,
-    problems: Sequence[Any],
+    problem: Problem,
+    problems: Sequence[Problem],
     varied: dict[str, Array],
-    solver: Any,
+    solver: SolverLike,
     device: Any,
     tol: float,
     update: Callable[..., Any],
@@ -260,14 +261,14 @@ def _members(
     return Members.of(found), together
 
 
-def _accepted(problem: Any, x: Array, tol: float) -> Solution | None:
+def _accepted(problem: Problem, x: Array, tol: float) -> Solution | None:
     """Return the solution at a point whose certificate meets the tolerance; None elsewhere."""
     if not np.isfinite(x).all():
         return None
     start = time.perf_counter()
     try:
         check_time()
-        certificate = problem.certificate(x)
+        certificate = certificate_of(problem, x, None, math.inf)
     except OutOfTimeError:
         return None
     if not certificate.gap <= tol * scale_of(certificate.value):
@@ -275,7 +276,7 @@ def _accepted(problem: Any, x: Array, tol: float) -> Solution | None:
     return met_at(x, certificate, time.perf_counter() - start, problem, type(problem).__name__)
 
 
-def _alone(problem: Any, solver: Any, x0: Array, tol: float) -> Solution:
+def _alone(problem: Problem, solver: SolverLike, x0: Array, tol: float) -> Solution:
     left = time_left()
     if left <= 0.0:
         nothing = Certificate(math.inf, value_at(problem, x0), -math.inf)

@@ -49,13 +49,14 @@ def local_rows(X: Any, y: Any, qid: Any, beat: Callable[[], None]) -> Local:
     """
     if callable(X) and not hasattr(X, "shape"):
         X = X()
-    are_chunks = not held_as(X).in_memory
+    rows: Any = X
+    are_chunks = not held_as(rows).in_memory
     if (are_chunks or isinstance(X, SOURCES)) and (y is not None or qid is not None):
         raise TypeError(f"X is {shown(X)}, which has labels of its own; leave y and qid out.")
     if are_chunks:
-        if hasattr(X, "own"):
+        if hasattr(rows, "own"):
             raise TypeError("X is Shards, the rows of all processes; pass the rows of this one.")
-        return Local(X, X.shape[1])
+        return Local(rows, rows.shape[1])
     columns = None
     if not isinstance(X, SOURCES):
         X = _source(X, y, qid)

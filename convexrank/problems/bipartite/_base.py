@@ -112,7 +112,7 @@ class Bipartite(Formulation):
         """Recognise separable data, and l1 too weak to bound a logarithm along a separating direction."""
         if self.penalty.bounded:
             return None
-        if math.isfinite(self.risk_infimum):
+        if math.isfinite(self._risk_infimum):
             return super()._terminal_status(w)
         # the margin of a few rows is at least that of all, and nearly always too low already
         if self.qid is None and self._centred is None and self.l1 > 0:

@@ -88,7 +88,7 @@ class PartialAUC(Bipartite):
         lowest = 1.0 - recorded(self.min_tpr or 0.0)
         return mean_of_highest(pair_means(self.loss, f.positive, f.negative, lowest), share=self.max_fpr)
 
-    def remark(self, x: Array) -> str:
+    def _remark(self, x: Array) -> str:
         """Return a remark where the minimum is w = 0."""
         return remark_on_few(self, x)
 

@@ -99,7 +99,7 @@ class PatMat(Bipartite):
         made = Program(self._threshold(self._groups), self.rows)
         return made.up(self._float_scores(self.check_point(w)))[0][-1]
 
-    def remark(self, x: Array) -> str:
+    def _remark(self, x: Array) -> str:
         """Return a remark where the minimum is w = 0."""
         return remark_on_few(self, x)
 

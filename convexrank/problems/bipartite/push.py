@@ -99,7 +99,7 @@ class Push(Bipartite):
         """Return the risk; with the exponential loss the pairs factorise."""
         return total(priced(self.price, pair_sums(self.loss, f.positive, f.negative)))
 
-    def remark(self, x: Array) -> str:
+    def _remark(self, x: Array) -> str:
         """Return a remark if the sums of a steep price exceed the precision of floats."""
         if not isinstance(self.price, prices.ExpPrice) or not self.objective(x) > _TOO_STEEP:
             return ""

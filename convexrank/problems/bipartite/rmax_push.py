@@ -62,7 +62,7 @@ class RmaxPush(Bipartite):
         """Return the risk."""
         return mean(apply(self.loss.phi, maximum(f.negative) - f.positive))
 
-    def remark(self, x: Array) -> str:
+    def _remark(self, x: Array) -> str:
         """Return a remark where the minimum is w = 0."""
         return trivial_remark(self, x)
 

@@ -76,7 +76,7 @@ class SpectralPush(Bipartite):
         """Return the risk."""
         return mean(apply(self.loss.phi, spectral_sum(f.negative, self.spectrum) - f.positive))
 
-    def remark(self, x: Array) -> str:
+    def _remark(self, x: Array) -> str:
         """Return a remark where the minimum is w = 0."""
         return remark_on_few(self, x)
 

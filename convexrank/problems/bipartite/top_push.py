@@ -53,7 +53,7 @@ class TopPush(Bipartite):
         """Return the risk."""
         return log_mean_exp(-f.positive) + maximum(f.negative)
 
-    def remark(self, x: Array) -> str:
+    def _remark(self, x: Array) -> str:
         """Return a remark if the minimum is w = 0."""
         return trivial_remark(self, x)
 

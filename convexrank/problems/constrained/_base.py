@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +12,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import times
+from convexrank.core.capabilities import Shape
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.minorants import rounding
@@ -59,7 +60,9 @@ class HingeConstrained(Problem):
 
     capabilities = frozenset({"Exact", "Certified", "Constrained"})
     default_solver = "multiplier-search"
-    default_reason = "one constraint, a problem without it for each multiplier"
+
+    def _default_reason(self) -> str:
+        return "one constraint, a problem without it for each multiplier"
 
     @property
     def dimension(self) -> int:
@@ -71,10 +74,8 @@ class HingeConstrained(Problem):
         """Number of examples n."""
         return int(self.X.shape[0])
 
-    @property
-    def strong_convexity(self) -> float:
-        """The modulus that l2 gives."""
-        return self.l2
+    def _shape(self) -> Shape:
+        return replace(super()._shape(), strong_convexity=self.l2)
 
     @cached_property
     def _features(self) -> Any:

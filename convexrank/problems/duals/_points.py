@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import transposed_times
 from convexrank.backend.interruption import Block
+from convexrank.core.capabilities import Shape
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning, Solution, Status, Witness
 from convexrank.core.separability import Separation
+from convexrank.problems._declared import Declared
 from convexrank.problems.duals._feasible import Nearest, balanced, nearest
 from convexrank.solvers.row_faces import HasPrimal
 
@@ -36,12 +38,12 @@ _DOUBLINGS = 60
 class DualPoints(Problem):
     """The points of a dual, from the conjugate of the primal's risk and the primal's penalty."""
 
-    primal: Any
+    primal: Declared
 
     @cached_property
     def risk_conjugate(self) -> Any:
         """The conjugate of the primal's risk."""
-        return self.primal.conjugate
+        return self.primal._conjugate
 
     @property
     def dimension(self) -> int:
@@ -53,10 +55,9 @@ class DualPoints(Problem):
         """Number of dual variables: what the exact model grows with."""
         return self.dimension
 
-    @property
-    def strong_convexity(self) -> float:
-        """The least modulus of the blocks: above 0 where entropies or squares make the dual strictly concave."""
-        return self.risk_conjugate.modulus
+    def _shape(self) -> Shape:
+        # the least modulus of the blocks: above 0 where entropies or squares make the dual strictly concave
+        return replace(super()._shape(), strong_convexity=self.risk_conjugate.modulus)
 
     def start(self) -> Array:
         """Return the dual point of w = 0."""
@@ -123,7 +124,7 @@ class DualPoints(Problem):
             A point that satisfies the constraints, where there is one.
         """
         given = w.witness if witness is None and isinstance(w, Solution) else witness
-        if given is None and not self.primal.differentiable and isinstance(w, Solution):
+        if given is None and not self.primal._differentiable and isinstance(w, Solution):
             given = self.evidence  # one subgradient says little where there are kinks
         w = self.primal.check_point(w, "w")
         mixed, own = self._mixed(given), self.project_feasible(self._of_scores(w, 0.0))

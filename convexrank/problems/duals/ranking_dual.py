@@ -12,7 +12,7 @@ from convexrank.backend.gram import entries
 from convexrank.backend.interruption import import_module
 from convexrank.core.certificates import lower_bound, value_of
 from convexrank.core.cvxpy_model import CvxpyModel
-from convexrank.core.minorants import rounding
+from convexrank.core.minorants import InBalls, rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import shown
@@ -85,7 +85,7 @@ class RankingDual(DualPoints):
     """
 
     def __post_init__(self) -> None:
-        known = isinstance(self.primal, Problem) and self.primal.conjugate is not None
+        known = isinstance(self.primal, Problem) and self.primal._conjugate is not None
         if not known:
             raise TypeError(
                 f"primal is {shown(self.primal)}, expected a problem with a dual, such as a PNormPush."
@@ -123,7 +123,8 @@ class RankingDual(DualPoints):
             # rows that balance up to rounding only: a bound over a ball of w, as for the primal
             kind = "ball"
             inside = self.primal._in_units
-            units, unit = (1.0, self.primal.unit) if inside is None else (self.primal.units, inside.unit)
+            units: Any = 1.0 if inside is None else self.primal._column_scales
+            unit = self.primal._length_scale if inside is None else inside.risk.length_scale()
             metric = "" if inside is None else inside.metric
             radius = _RADIUS_FACTOR * max(unit, float(np.linalg.norm(best / units)))
             noise += radius * float(np.linalg.norm(units * self.pull_of(v)))
@@ -144,7 +145,7 @@ class RankingDual(DualPoints):
         """The primal's value from its definition, rounded up."""
         w = self.primal.project_feasible(w)
         with np.errstate(over="ignore", invalid="ignore"):
-            own = self.primal.reference_minorant(w)
+            own = self.primal._reference_minorant(w)
             value, error = value_of(self.primal.penalty, own, w)
         return value + error if math.isfinite(value + error) else math.inf
 
@@ -168,7 +169,7 @@ class RankingDual(DualPoints):
         v = self.check_point(x)
         given = Witness.of(x, witness)
         best = min(self._primal_points(v, given), key=self._primal_value)
-        dual = Dual(self.primal, self.risk_conjugate)
+        dual = Dual(self.primal.face(InBalls), self.risk_conjugate)
         return prove_dual(type(self).__name__, dual, v, self.primal.project_feasible(best))
 
     def to_cvxpy(self) -> CvxpyModel:
@@ -184,7 +185,7 @@ class RankingDual(DualPoints):
         term, more = conjugate_model(primal.penalty, pull, primal.dimension)
         return CvxpyModel(cp.Problem(cp.Minimize(value + term), [*limits, *more]), {"v": v})
 
-    without_definition = (
+    _without_definition = (
         "G is the conjugate of the primal's risk, one formula for each kind of risk; its values are held against the "
         "primal's definition instead, as lower bounds and at the solutions"
     )
@@ -197,7 +198,7 @@ class RankingDual(DualPoints):
         declared: list[Any] = [kind for kind in registry.values() if issubclass(kind, Declared)]
         first = seed % len(declared)
         drawn = (kind.random(seed) for kind in declared[first:] + declared[:first])
-        primal = next(one for one in drawn if one.conjugate is not None)
+        primal = next(one for one in drawn if one._conjugate is not None)
         if isinstance(primal.penalty.ball, L1Ball) and not primal._attained:
             # values of that model are solves, which fail where an entropy is at its boundary
             primal = primal.changed(l1_ball=None)

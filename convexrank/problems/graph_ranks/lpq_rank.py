@@ -12,7 +12,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.progress import level_of_caller
 from convexrank.consensus import ScoreIntervals
-from convexrank.core.capabilities import CertifiedInParts
+from convexrank.core.capabilities import CertifiedInParts, Ordered
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness
 from convexrank.data import check_choice, check_flags, check_positive, check_real, check_vector, keep_checked
 from convexrank.data.nodes import names_of
@@ -313,6 +313,9 @@ class LpqRank(GraphRank):
         """Hilbert's distance to the rank at most, infinite where nothing is proved."""
         certificate = self.certificate(x)
         return certificate.gap if certificate.kind == "distance" else math.inf
+
+    def _ordered(self) -> Ordered:
+        return Ordered(self.proved_top)
 
     def proved_top(self, x: Array, bound: float, k: int) -> Array:
         """Return the first nodes, at most k, whose order no error of up to ``bound`` in Hilbert's metric can change."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.consensus import ScoreIntervals
-from convexrank.core.capabilities import CertifiedInParts
+from convexrank.core.capabilities import CertifiedInParts, Ordered
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_vector, keep, read_array
 from convexrank.data.nodes import names_of
@@ -315,6 +315,9 @@ class PageRank(GraphRank):
                 f"x holds {r.shape[1]} ranks, expected one; ask a problem of one personalization."
             )
         return r
+
+    def _ordered(self) -> Ordered:
+        return Ordered(self.proved_top)
 
     def proved_top(self, x: Array, bound: float, k: int) -> Array:
         """Return the first nodes, at most k, whose order no error up to ``bound`` in the L1 norm can change. O(n)."""

@@ -38,7 +38,7 @@ class MarginScores(QueryScores):
     @property
     def _has_curvature(self) -> bool:  # type: ignore[override]
         """Whether the risk has second derivatives."""
-        return self.differentiable
+        return self._differentiable
 
     @property
     def rules(self) -> JointCost:

@@ -212,12 +212,12 @@ class MarginRetargeting(MarginScores):
     _attained = True  # quadratic by pieces and bounded below
 
     @cached_property
-    def risk_infimum(self) -> float:
+    def _risk_infimum(self) -> float:
         """Zero, less the largest reward that is possible within the bounds."""
         span = self.rules.high - self.rules.low
         return -float(self.rewards.sum()) * span if self.rules.rewarded else 0.0
 
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+    def _risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the joint cost as a cvxpy expression, with targets and offsets as variables of its own.
 
         Off the quadratic no rule of cvxpy's shows that the cost is convex; it is smooth, and a nonlinear solver takes
@@ -234,10 +234,10 @@ class MarginRetargeting(MarginScores):
         """Return the weighted cost of one query with its best targets, and its gradient, from the definition."""
         return plain_cost(self.rules, query, scores)
 
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+    def _reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores; off the quadratic the targets are evidence."""
         if self.quadratic:
-            return super().reference_scores(scores)
+            return super()._reference_scores(scores)
         value, slope, _ = self._evidence(self._split(scores)[0])
         return value, self._join((slope,))
 
@@ -296,7 +296,7 @@ class MarginRetargeting(MarginScores):
 
     # --- what is particular -----------------------------------------------------------------------------------------
 
-    def remark(self, x: Array) -> str:
+    def _remark(self, x: Array) -> str:
         """Return a remark if the minimum is trivial."""
         return _TRIVIAL if self.trivial_minimum else ""
 

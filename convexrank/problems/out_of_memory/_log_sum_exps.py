@@ -13,13 +13,13 @@ from convexrank.data.shards.agreement import compensated_sum
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient, log_sum_exps
-from convexrank.problems.out_of_memory._streams import LogSums, Stream, shared
+from convexrank.problems.out_of_memory._streams import LogSums, Portion, Stream, shared
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class LogPortion:
+class LogPortion(Portion):
     """A piece: its log-sum-exps, with the shares of its rows of all rows."""
 
     terms: tuple[LogSumExpTerm, ...]

@@ -98,7 +98,7 @@ def _stacked(parts: list[Any]) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class DeclaredPortion:
+class DeclaredPortion(Portion):
     """Some queries of a declared risk: the risk of their rows alone."""
 
     program: Program
@@ -186,7 +186,7 @@ def sample_of(problem: Any) -> Sample | None:
     queries = len(starts) - 1
     count = max(1, round(queries * wanted / len(places)))
     found = None if _WORTH * count > queries else drawn(problem, count)
-    return found if found is not None and found.problem._has_curvature else None
+    return found if found and "TwiceDifferentiable" in found.problem.capabilities else None
 
 
 def drawn(problem: Any, count: int) -> Sample | None:

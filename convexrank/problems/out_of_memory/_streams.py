@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from convexrank.data.shards.agreement import compensated_sum
 Array = np.ndarray
 
 
-def check_chunks(problem: Any, X: Chunks, taken: bool, penalised: bool) -> None:
+def check_chunks(problem: object, X: Chunks, taken: bool, penalised: bool) -> None:
     """Refuse rows out of memory where a formulation does not decompose, or has no penalty that gives a minimiser."""
     name = type(problem).__name__
     if not taken:
@@ -162,16 +162,16 @@ def shared(found: Array) -> tuple[Array, Array]:
         return level + np.log(total), shares / np.where(total > 0.0, total, 1.0)
 
 
-class Portion(Protocol):
+class Portion:
     """A piece as a formulation sees it: functions of its scores."""
 
     def contributions(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return factors (m,), values (m,) and gradients in the scores (m, r), from the code that solvers run."""
-        ...
+        raise NotImplementedError
 
     def reference(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return the same from the definition: what certificates rest on."""
-        ...
+        raise NotImplementedError
 
 
 class Stream:

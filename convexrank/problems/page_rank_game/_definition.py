@@ -10,6 +10,7 @@ import numpy as np
 
 from convexrank.divergences import PolytopeEntropy
 from convexrank.problems._plain import exp, generator_of, root, walk_matrix
+from convexrank.problems.page_rank_game._payoff import PageRankPayoff
 
 Numbers = list[float]
 
@@ -19,7 +20,7 @@ _SUM, _NEGATIVE, _OUTSIDE, _BALL = 1e-9, 1e-12, 1e-7, 1e-9
 _NO_THRESHOLD = 1e-9
 
 
-def plain_loss(game: Any, w: Numbers) -> float:
+def plain_loss(game: PageRankPayoff, w: Numbers) -> float:
     """Return φ(w) − ⟨w, a⟩ + R‖Pw − w‖ in the dual norm, minus the payoff of the best response; infinity outside."""
     n, P = len(w), walk_matrix(game.graph, game.alpha, game.personalization, game.dangling)
     value = _phi(game.divergence, w)
@@ -31,7 +32,7 @@ def plain_loss(game: Any, w: Numbers) -> float:
     return value + _radius(game, P) * _norm(moved, {"1": "inf", "2": "2", "inf": "1"}[game.norm])
 
 
-def plain_conjugate(game: Any, s: Numbers, bounded: bool) -> float:
+def plain_conjugate(game: PageRankPayoff, s: Numbers, bounded: bool) -> float:
     """Return φ*(a + (I − Pᵀ)s), the payoff of the best reply to s; infinity outside the ball."""
     n, P = len(s), walk_matrix(game.graph, game.alpha, game.personalization, game.dangling)
     if bounded and _norm(s, game.norm) > _radius(game, P) * (1.0 + _BALL):
@@ -105,7 +106,7 @@ def _mixture(divergence: Any, w: Numbers) -> tuple[float, Numbers]:
     return -float(found.fun), found.x.tolist()
 
 
-def _radius(game: Any, P: list[Numbers]) -> float:
+def _radius(game: PageRankPayoff, P: list[Numbers]) -> float:
     """1/ε; without ε twice the least radius R* for which the answer is PageRank, by its formula."""
     if game.epsilon is not None:
         return 1.0 / game.epsilon

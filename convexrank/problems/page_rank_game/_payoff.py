@@ -233,6 +233,14 @@ class PageRankPayoff(WalkRank):
         sizes = 2.0 * float(np.abs(self.recommendations).max()) + 6.0 * s  # w adds up to 1
         return rounding(self.graph.n) * (abs(value) + sizes)
 
+    def _in_proofs(self) -> Any:
+        """Return the game as proofs read it."""
+        from convexrank.proof.games.page_rank import Game
+
+        walk = self.graph, self.alpha, self.personalization, self.dangling
+        multipliers = self.epsilon, self.radius, self.norm
+        return Game(*walk, *multipliers, self.generator, self.stationary, self.maximizer)
+
     # --- the players --------------------------------------------------------------------------------------------------
 
     def difference(self, w: Array) -> Array:

@@ -170,7 +170,7 @@ class PageRankDual(Problem):
         """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.games.page_rank`. O(n + m) balls."""
         from convexrank.proof.games.page_rank import prove_dual
 
-        return prove_dual(type(self).__name__, self.game, self.check_point(x), self.bounded)
+        return prove_dual(type(self).__name__, self.game._in_proofs(), self.check_point(x), self.bounded)
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in s, with P dense."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Modelled
+from convexrank.core.capabilities import Modelled, Shape
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, CertificateError, Witness
@@ -94,10 +94,10 @@ class PageRankGame(PageRankPayoff):
     default_solver = "dual-gradient"
     capabilities = frozenset({"Exact", "Saddle", "JaxSaddle", "Certified"})
 
-    @property
-    def strong_convexity(self) -> float:
-        """The modulus of φ, in the Euclidean norm."""
-        return self.generator.modulus
+    def _shape(self) -> Shape:
+        return replace(
+            super()._shape(), strong_convexity=self.generator.modulus
+        )  # of φ, in the Euclidean norm
 
     def start(self) -> Array:
         """Return PageRank, which is the answer where the penalty is exact."""
@@ -206,7 +206,7 @@ class PageRankGame(PageRankPayoff):
         w = self.check_point(x)
         if not self.generator.contains(w):
             raise CertificateError("the point is no distribution of the game; project it first.")
-        return prove_game(type(self).__name__, self, w, self._evidence(w, given))
+        return prove_game(type(self).__name__, self._in_proofs(), w, self._evidence(w, given))
 
     def _from_witness(self, witness: Witness | None) -> Array:
         """Return the multipliers of a witness, moved into the ball; 0, of the ball too, for one that is none."""

@@ -16,25 +16,26 @@ from convexrank.data import QueryGroups, as_groups, check_vector, keep
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.out_of_memory._queries import QueryStream, goes_in_order, sample_of
+from convexrank.problems.out_of_memory._streams import Portion
 from convexrank.solvers.row_faces import Sample
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class QueryPortion:
+class QueryPortion(Portion):
     """Some queries: the problem with their rows alone."""
 
-    problem: Any
+    problem: QueryScores
 
     def contributions(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return the sum over the queries and its gradient."""
-        value, gradient = self.problem.risk_and_score_gradient(scores)
+        value, gradient = self.problem._risk_and_score_gradient(scores)
         return np.ones(1), np.array([value]), gradient[None]
 
     def reference(self, scores: Array) -> tuple[Array, Array, Array]:
         """Return the same from the definition."""
-        value, gradient = self.problem.reference_scores(scores)
+        value, gradient = self.problem._reference_scores(scores)
         return np.ones(1), np.array([value]), gradient[None]
 
 
@@ -46,7 +47,7 @@ class ScoresStream(QueryStream):
         return QueryPortion(_alone(self.problem, first, last, rows))
 
 
-def _alone(whole: Any, first: int, last: int, rows: slice) -> Any:
+def _alone(whole: QueryScores, first: int, last: int, rows: slice) -> QueryScores:
     """The problem with some queries alone, without their features."""
     made, groups = object.__new__(type(whole)), whole.groups
     part = slice(int(groups.offsets[first]), int(groups.offsets[last]))
@@ -62,7 +63,7 @@ def _alone(whole: Any, first: int, last: int, rows: slice) -> Any:
         _rows=whole._rows[part] - rows.start,
     )
     if made.__dict__.get("center") is not None:
-        made.__dict__["center"] = whole.center[rows]
+        made.__dict__["center"] = made.__dict__["center"][rows]
     return made
 
 
@@ -163,12 +164,12 @@ class QueryScores(LinearScores):
         """Return the term of one query, and a subgradient in its scores, from the definition."""
         raise NotImplementedError
 
-    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+    def _risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores, all queries at once."""
         value, gradient = self.query_oracle(self._split(np.asarray(scores, dtype=np.float64))[0])
         return value, self._join((gradient,))
 
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+    def _reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, query after query."""
         ordered, slopes, value = self._split(scores)[0], [], 0.0
         for query, part in enumerate(self.groups.slices):

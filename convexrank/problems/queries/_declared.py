@@ -64,7 +64,7 @@ class TopProbabilities(GradedQueries):
 
     normalize: bool = field(default=False, kw_only=True)
 
-    risk_infimum = 0.0  # type: ignore[assignment]  # divergences are never negative
+    _risk_infimum = 0.0  # type: ignore[assignment]  # divergences are never negative
 
     def _worth(self, f: Groups) -> Any:
         """Return what the distributions are proportional to."""

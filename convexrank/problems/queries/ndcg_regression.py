@@ -101,7 +101,7 @@ class NDCGRegression(GradedQueries):
             found = total(exp(f.rows)) - total(f.rows, t) + entropy
         return found / recorded(axis.sizes) if self.normalize else found
 
-    risk_infimum = 0.0  # type: ignore[assignment]  # divergences are never negative
+    _risk_infimum = 0.0  # type: ignore[assignment]  # divergences are never negative
 
     def _targets(self, f: Groups) -> Recorded:
         axis, worth = f.rows.axis, exact_gains(recorded(f.grades), self.gain)

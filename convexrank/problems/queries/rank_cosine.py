@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.core.capabilities import Shape
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_positive, keep_checked
 from convexrank.data.gains import gains
@@ -88,17 +89,15 @@ class RankCosine(QueryScores):
         """Smooth, and certified by the length of its gradient."""
         return frozenset({"Smooth", "JaxObjective", "Certified"})
 
-    @property
-    def strong_convexity(self) -> float:
-        """None."""
-        return 0.0
+    def _shape(self) -> Shape:
+        return replace(super()._shape(), strong_convexity=0.0)
 
     @property
     def default_solver(self) -> str:
         """The quasi-Newton method, which needs no convexity to descend."""
         return "lbfgs"
 
-    convex = False
+    _convex = False
     _attained = True  # not asked of a risk that is not convex
 
     @cached_property

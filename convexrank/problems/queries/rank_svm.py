@@ -107,7 +107,7 @@ class RankSVM(GradedQueries):
     @property
     def _has_curvature(self) -> bool:
         """Whether the loss has second derivatives."""
-        return self.differentiable
+        return self._differentiable
 
     @cached_property
     def _atom(self) -> tuple[int, Any]:
@@ -121,8 +121,8 @@ class RankSVM(GradedQueries):
         are taken to have :math:`(b_i a_j + a_i b_j) / T` pairs, which keeps all counts. It is exact where all pairs of
         two grades violate the margin, as at the start.
         """
-        value, slope = self.risk_and_score_gradient(scores)
-        if not self.differentiable:
+        value, slope = self._risk_and_score_gradient(scores)
+        if not self._differentiable:
             return ScoreModel(value, slope)
         (rows, starts), (k, node) = self._by_query, self._atom
         kernel = self.program.up(np.asarray(scores, dtype=np.float64))[1][k][0]

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import row_lengths
+from convexrank.core.capabilities import Feasibility
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Status, Witness
@@ -189,6 +190,9 @@ class RealizableLink(Problem):
     @cached_property
     def _reached(self) -> ImageOfBall:
         return ImageOfBall(self.X, self.radius)
+
+    def _feasibility(self) -> Feasibility:
+        return Feasibility(self.violation)
 
     def _split_feasibility(self) -> SplitFeasibility:
         return SplitFeasibility(self.lift, self.recover, self.project)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.core.capabilities import Shape
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_choice
 from convexrank.divergences import Divergence, resolve
@@ -106,7 +107,7 @@ class Retargeting(QueryScores):
         super().__post_init__()
         check_choice(self.order, _ORDERS, "order")
         self.link.check_sizes(self.groups)
-        if self.l1 != 0 and not self.convex:
+        if self.l1 != 0 and not self._convex:
             raise ValueError(
                 f"l1 is {self.l1}, expected 0: no method here treats l1 with a risk that is not convex; "
                 "divergence='squared' is."
@@ -121,7 +122,7 @@ class Retargeting(QueryScores):
         return target_link(divergence, bool(self.simplex), self.offsets)
 
     @property
-    def convex(self) -> bool:
+    def _convex(self) -> bool:
         """Whether the objective is convex: for the squared distance, to a convex set of targets."""
         return self.link.quadratic
 
@@ -133,13 +134,12 @@ class Retargeting(QueryScores):
     @property
     def capabilities(self) -> frozenset[str]:
         """Smooth, in blocks, certified; exact where it is convex."""
-        names = super().capabilities if self.convex else frozenset({"Smooth", "JaxObjective", "Certified"})
+        names = super().capabilities if self._convex else frozenset({"Smooth", "JaxObjective", "Certified"})
         return names | {"Blocks"}
 
-    @property
-    def strong_convexity(self) -> float:
-        """The modulus that l2 gives, where the risk is convex."""
-        return super().strong_convexity if self.convex else 0.0
+    def _shape(self) -> Shape:
+        known = super()._shape()
+        return known if self._convex else replace(known, strong_convexity=0.0)
 
     @property
     def default_solver(self) -> str:
@@ -213,7 +213,7 @@ class Retargeting(QueryScores):
 
     # --- the joint form -------------------------------------------------------------------------------------------
 
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+    def _risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the squared distance to targets in the order of the grades, and the constraints on the targets."""
         return joint_model(
             self.blocks, self.groups, self.link, self.order, self.row_weights, scores[self._rows]
@@ -248,11 +248,11 @@ class Retargeting(QueryScores):
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Return an estimate of value − optimum, or the length of the gradient: what solvers watch."""
-        return super().gap_estimate(w, value, gradient) if self.convex else float(np.linalg.norm(gradient))
+        return super().gap_estimate(w, value, gradient) if self._convex else float(np.linalg.norm(gradient))
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x; for a risk that is not convex, return the length of the gradient."""
-        if self.convex:
+        if self._convex:
             return super().certificate(x, witness)
         w = self.check_point(x, "x")
         value, gradient = self._reference_risk(w)
@@ -280,9 +280,9 @@ class Retargeting(QueryScores):
         allowed = 1e-12 if link.quadratic and not link.simplex else _EVEN * size
         return bool((groups.maxima(values) - groups.minima(values) <= allowed).all())
 
-    def remark(self, x: Array) -> str:
+    def _remark(self, x: Array) -> str:
         """Return a remark if an answer is the trivial minimum."""
-        if self.zero_is_optimal and self.convex and self.l2 > 0:
+        if self.zero_is_optimal and self._convex and self.l2 > 0:
             return (
                 "the only minimiser of this formulation is w = 0, whatever the data: the answer is where the solver "
                 "stopped on the way there; use margins (MarginRetargeting)"

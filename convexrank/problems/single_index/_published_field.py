@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.core.capabilities import Field
 from convexrank.core.results import Certificate, Witness
 from convexrank.links.marginal_cost import expected_targets, projected_targets
 from convexrank.problems._linear_scores import LinearScores
@@ -86,6 +87,9 @@ class PublishedField(LinearScores):
             raise ValueError(
                 f'{what} belongs to oracle="{oracle}", not to oracle="{self.oracle}"; make a problem with that one.'
             )
+
+    def _field(self) -> Field:
+        return Field(self.field)
 
     def _single_index(self) -> SingleIndex:
         return SingleIndex(self.y, self.scores, self._update_direction)

@@ -13,7 +13,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
-from convexrank.core.minorants import rounding
+from convexrank.core.minorants import InBalls, rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_kernel, check_matrix, check_positive, keep, keep_checked
@@ -136,7 +136,7 @@ class KernelLearnedDivergence(Problem):
 
     default_solver = "lbfgs"  # quasi-Newton in the coordinates of the feature space
 
-    def adapt_solver(self, solver: Any, options: Any = None) -> Any:
+    def _adapted(self, solver: Any, options: Any) -> Any:
         """Return the solver on :attr:`linear`, its states in α; the exact one stays with α and K."""
         if not hasattr(solver, "step"):
             return solver
@@ -148,7 +148,7 @@ class KernelLearnedDivergence(Problem):
         """Return the objective at α and its gradient K(∇R(Kα) + l2·α), shape (n,)."""
         alpha = self.check_point(w, "w")
         scores = self.K @ alpha
-        value, slope = self.linear.risk_and_score_gradient(scores)
+        value, slope = self.linear._risk_and_score_gradient(scores)
         return value + 0.5 * self.l2 * float(alpha @ scores), self.K @ (slope + self.l2 * alpha)
 
     def jax_objective(self) -> Callable[[Any], Any]:
@@ -193,7 +193,7 @@ class KernelLearnedDivergence(Problem):
         import cvxpy as cp
 
         alpha = cp.Variable(self.dimension, name="alpha")
-        risk, constraints = self.linear.risk_model(self.K @ alpha)
+        risk, constraints = self.linear._risk_model(self.K @ alpha)
         term = 0.5 * self.l2 * cp.quad_form(alpha, cp.psd_wrap(self.K))
         return CvxpyModel(cp.Problem(cp.Minimize(risk + term), constraints), {"alpha": alpha})
 
@@ -206,7 +206,7 @@ class KernelLearnedDivergence(Problem):
         """
         alpha = self.check_point(x)
         scores = self.K @ alpha
-        risk, slope = self.linear.reference_scores(scores)
+        risk, slope = self.linear._reference_scores(scores)
         value = risk + 0.5 * self.l2 * float(alpha @ scores)
         if not math.isfinite(value):
             return Certificate(math.inf, value, -math.inf)
@@ -226,7 +226,8 @@ class KernelLearnedDivergence(Problem):
         """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.kernel`. O(n³) balls."""
         from convexrank.proof.kernel import prove_kernel
 
-        return prove_kernel(self, self.check_point(x))
+        risk = self.linear.face(InBalls)
+        return prove_kernel(type(self).__name__, self.K, self.l2, risk, self.check_point(x))
 
     # --- prediction ------------------------------------------------------------------------------------------------
 

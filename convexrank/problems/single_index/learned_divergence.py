@@ -23,6 +23,7 @@ from convexrank.data import (
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links import Link, fit_link
 from convexrank.links.bounded_cost import RestrictedRisk, check_range, cut_off, restricted_marginal
+from convexrank.links.fitting import HasLink
 from convexrank.links.marginal_cost import MarginalRisk
 from convexrank.links.uniform_convexity import power_marginal
 from convexrank.problems._linear_scores import RiskData
@@ -191,7 +192,7 @@ class LearnedDivergence(PublishedField):
     # --- the optimisation problem ----------------------------------------------------------------------------------
 
     @property
-    def differentiable(self) -> bool:
+    def _differentiable(self) -> bool:
         """Whether the risk is differentiable: when φ is strongly convex."""
         return self.strong is not None
 
@@ -246,7 +247,7 @@ class LearnedDivergence(PublishedField):
         constant = (squared + rounding) / (self.strong * self.rows) + self.l2
         return constant if constant > 0.0 else 1.0  # nothing depends on w
 
-    def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
+    def _risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return m(θ)/n and a subgradient in the scores."""
         self._require("marginal", "the objective")
         if self._beyond:
@@ -268,7 +269,7 @@ class LearnedDivergence(PublishedField):
         """The risk as a JAX function of the scores, by a callback to the same code."""
         self._require("marginal", "the objective")
         if self._beyond:
-            return RiskData(HostRisk(self.risk_and_score_gradient), (), (self.rows,))
+            return RiskData(HostRisk(self._risk_and_score_gradient), (), (self.rows,))
         if self.output_range is None or self.smooth is None:
             return RiskData(MarginalRisk(self.strong, self.smooth), self.y, (self.rows,))
         cost = RestrictedRisk(self.strong, self.smooth, self.output_range)
@@ -276,7 +277,11 @@ class LearnedDivergence(PublishedField):
 
     def expected(self, w: Any) -> Array:
         """Return the learned link at the scores, s(θ), shape (n,): y plus n times the risk's slope in the scores."""
-        return len(self.y) * self.risk_and_score_gradient(self.scores(self.check_point(w)))[1] + self.y
+        return len(self.y) * self._risk_and_score_gradient(self.scores(self.check_point(w)))[1] + self.y
+
+    def _has_link(self) -> HasLink:
+        limits, is_marginal = (self.strong, self.smooth, self.output_range), self.oracle == "marginal"
+        return HasLink(self.y, *limits, is_marginal, lambda w: self.scores(self.check_point(w)))
 
     def link(self, w: Any, *, optimal: bool = True) -> Link:
         """Return the learned link as a curve, with its interval and φ; see :func:`convexrank.links.fit_link`."""
@@ -287,7 +292,7 @@ class LearnedDivergence(PublishedField):
             )
         return fit_link(self, w, optimal=optimal)
 
-    def risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
+    def _risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression; with moduli it has variables of its own."""
         self._require("marginal", "the exact model")
         if self._beyond:
@@ -295,7 +300,7 @@ class LearnedDivergence(PublishedField):
         total, limits = class_model(scores, self.y, self.strong, self.smooth, self.output_range)
         return total / self.rows, limits
 
-    def reference_scores(self, scores: Array) -> tuple[float, Array]:
+    def _reference_scores(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and a subgradient in the scores, from the formulas as they stand."""
         self._require("marginal", "the objective")
         if self._beyond:
@@ -318,7 +323,7 @@ class LearnedDivergence(PublishedField):
             from convexrank.proof.targets.rules import tangent_of_powers
 
             middle = midpoints(scores)
-            link = len(self.y) * self.risk_and_score_gradient(middle)[1] + self.y
+            link = len(self.y) * self._risk_and_score_gradient(middle)[1] + self.y
             return tangent_of_powers(scores, self.y, self.strong or 0.0, self.power, link)
         if self.smooth is None or (self.strong is None and self.output_range is None):
             return tangent_of_links(scores, self.y, self.strong, self.smooth)
@@ -326,7 +331,7 @@ class LearnedDivergence(PublishedField):
         # the link in floats is evidence, whose value is found over balls
         middle = midpoints(scores)
         n, (order, ordered) = len(self.y), self._in_order.order(middle)
-        link = n * self.risk_and_score_gradient(middle)[1] + self.y
+        link = n * self._risk_and_score_gradient(middle)[1] + self.y
         kept = middle.copy()
         if self.output_range is not None:
             parts = ordered, self.y[order], self._in_order.ranked, self.strong, self.smooth

@@ -9,18 +9,17 @@ is bounded without any penalty, and without a ball in which the minimiser is loo
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from flint import arb_mat
 from scipy.linalg import qr
 
-from convexrank.core.capabilities import Certified, InBalls
+from convexrank.core.minorants import InBalls
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.proof.balls import ONE, Balls, Bounds, arb, around, dot, exact, refined
 from convexrank.proof.penalty import ExactPenalty
 from convexrank.proof.products import Products, products
-from convexrank.regularizers import Penalty
 
 Array = np.ndarray
 
@@ -30,46 +29,17 @@ _DEPENDENT = 1e-12
 _MOST_COLUMNS = 300
 
 
-class LinearProblem(Certified, Protocol):
-    """Interface of problems for proofs."""
-
-    @property
-    def X(self) -> Any:
-        """The features, shape (n, d)."""
-        ...
-
-    @property
-    def penalty(self) -> Penalty:
-        """The part of the objective that depends on w alone."""
-        ...
-
-    @property
-    def differentiable(self) -> bool:
-        """Whether the risk is differentiable."""
-        ...
-
-    @property
-    def risk_infimum(self) -> float:
-        """A number that the risk is never below."""
-        ...
-
-    @property
-    def conjugate(self) -> Any:
-        """The conjugate of the risk; None where there is no dual."""
-        ...
-
-    def dual(self) -> Any:
-        """Return the dual."""
-        ...
-
-
-def prove_by_dual(problem: LinearProblem, w: Array, witness: Witness | None) -> Certificate:
+def prove_by_dual(name: str, primal: InBalls, dual: Any, w: Array, witness: Witness | None) -> Certificate:
     """Prove a bound on value − optimum of a problem at w by the dual point of w.
 
     Parameters
     ----------
-    problem : LinearProblem
-        A problem with a dual.
+    name : str
+        Name of the problem, for messages.
+    primal : InBalls
+        The problem.
+    dual : RankingDual
+        Its dual.
     w : ndarray, shape (d,)
         The point.
     witness : Witness, optional
@@ -80,19 +50,18 @@ def prove_by_dual(problem: LinearProblem, w: Array, witness: Witness | None) -> 
     CertificateError
         When the dual has no point near, as of data that can be separated.
     """
-    dual = problem.dual()
-    v = dual.at(w, witness)
+    penalty, v = primal.risk.penalty, dual.at(w, witness)
     if math.isinf(dual.objective(v)):
         raise CertificateError(
-            f"{type(problem).__name__} with l1={problem.penalty.l1} and no l2: no point of the dual was found, so that "
+            f"{name} with l1={penalty.l1} and no l2: no point of the dual was found, so that "
             "the data can be separated, or nearly; pass l2, or more l1."
         )
-    name, matrix = type(problem).__name__, products(problem.X)
+    matrix = products(primal.X)
 
     def evaluate() -> Bounds:
-        point, scores, risk = _primal_side(problem, matrix, w)
-        value = risk + ExactPenalty(problem.penalty).value(point)
-        return Bounds(value, _gap(Dual(problem, dual.risk_conjugate), matrix, v, point, scores, risk)[0])
+        point, scores, risk = _primal_side(primal, matrix, w)
+        value = risk + ExactPenalty(penalty).value(point)
+        return Bounds(value, _gap(Dual(primal, dual.risk_conjugate), matrix, v, point, scores, risk)[0])
 
     return refined(name, evaluate)
 
@@ -100,7 +69,7 @@ def prove_by_dual(problem: LinearProblem, w: Array, witness: Witness | None) -> 
 class Dual(NamedTuple):
     """A dual as a proof reads it: the problem with linear scores, and the conjugate of its risk, in blocks."""
 
-    primal: LinearProblem
+    primal: InBalls
     risk_conjugate: Any
 
 
@@ -133,20 +102,20 @@ def prove_dual(name: str, dual: Dual, v: Array, w: Array) -> Certificate:
     return refined(name, evaluate)
 
 
-def _primal_side(primal: LinearProblem, matrix: Products, w: Array) -> tuple[Balls, Balls, arb]:
+def _primal_side(primal: InBalls, matrix: Products, w: Array) -> tuple[Balls, Balls, arb]:
     """A point in the constraints of the primal, its scores, and the risk there."""
-    factor = ExactPenalty(primal.penalty).shrinking(w)
+    factor = ExactPenalty(primal.risk.penalty).shrinking(w)
     if factor is None:
         raise CertificateError("the point of the primal lies outside the ball that constrains it.")
     point, scores = exact(w), matrix.scores(w)
     if factor != ONE:
         point, scores = [factor * entry for entry in point], [factor * score for score in scores]
-    return point, scores, primal.face(InBalls).tangent(scores).value
+    return point, scores, primal.tangent(scores).value
 
 
 def _gap(dual: Dual, matrix: Products, v: Array, point: Balls, scores: Balls, risk: arb) -> tuple[arb, arb]:
     """Enclose the sum of the two values, and the value of the dual."""
-    given, conjugate = dual.primal.penalty, dual.risk_conjugate
+    given, conjugate = dual.primal.risk.penalty, dual.risk_conjugate
     penalty, parts = ExactPenalty(given), conjugate.exactly(v)
     balancing = not given.bounded and given.l1 == 0
     if balancing:

@@ -8,11 +8,14 @@ one that is: the interval says how far its value may lie below the optimum.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from convexrank.core.results import Certificate, CertificateError
+from convexrank.graphs import Graph
 from convexrank.proof.balls import ZERO, Balls, Bounds, above, arb, dot, exact, greatest, refined, root, total
 from convexrank.proof.games.distributions import Mixtures, OnSimplex
 from convexrank.proof.graphs import Walk, walk_residual
@@ -24,57 +27,34 @@ _OUTSIDE = 1e-9
 _DUAL = {"1": "inf", "2": "2", "inf": "1"}
 
 
-class Game(Protocol):
-    """The members of a game that a proof reads: the arguments, and evidence in floats."""
+@dataclass(frozen=True)
+class Game:
+    """A game as a proof reads it: the arguments, and evidence in floats.
 
-    @property
-    def graph(self) -> Any:
-        """The graph."""
-        ...
+    Parameters
+    ----------
+    graph, alpha, personalization, dangling : Graph, float, array or None, str
+        The walk.
+    epsilon, radius, norm : float or None, float, str
+        One over the radius R of the multipliers, or None; R where there is none; their norm.
+    generator : object
+        The generator φ; ``in_balls`` returns it over balls.
+    stationary : ndarray, shape (n,)
+        About the stationary distribution.
+    maximizer : callable
+        Takes s to about the best distribution against s.
+    """
 
-    @property
-    def alpha(self) -> float:
-        """Probability of following a link."""
-        ...
-
-    @property
-    def personalization(self) -> Any:
-        """Distribution to which the walk goes otherwise; None is anywhere alike."""
-        ...
-
-    @property
-    def dangling(self) -> str:
-        """Destination of the rank of dangling nodes."""
-        ...
-
-    @property
-    def epsilon(self) -> float | None:
-        """One over the radius, or None."""
-        ...
-
-    @property
-    def norm(self) -> str:
-        """The norm of the multipliers."""
-        ...
-
-    @property
-    def radius(self) -> float:
-        """The radius R where there is no epsilon."""
-        ...
-
-    @property
-    def generator(self) -> Any:
-        """The generator φ; ``in_balls`` returns it over balls."""
-        ...
-
-    @property
-    def stationary(self) -> Array:
-        """About the stationary distribution."""
-        ...
-
-    def maximizer(self, s: Array) -> Array:
-        """Return about the best distribution against s."""
-        ...
+    graph: Graph
+    alpha: float
+    personalization: Any
+    dangling: str
+    epsilon: float | None
+    radius: float
+    norm: str
+    generator: Any
+    stationary: Array
+    maximizer: Callable[[Array], Array]
 
 
 def _size(s: Balls, norm: str) -> arb:

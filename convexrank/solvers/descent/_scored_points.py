@@ -98,8 +98,8 @@ def searched(problem: HessianProducts, here: Here, direction: Array, scaling: Sc
         return None
     there = at(problem, here.x + length * direction, scaling, here.stage)
     if -slope <= hidden:  # values cannot tell
-        shorter = np.linalg.norm(problem.units * there.gradient) < 0.9 * np.linalg.norm(
-            problem.units * here.gradient
+        shorter = np.linalg.norm(problem.column_scales * there.gradient) < 0.9 * np.linalg.norm(
+            problem.column_scales * here.gradient
         )
         return there if shorter else None
     return there if there.value <= here.value + hidden else None

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convexrank.backend.deadline import check_time
-from convexrank.core.capabilities import Field, Proximal, is_field
+from convexrank.core.capabilities import Field, Proximal, Solvable
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, check_positive, keep_checked
 from convexrank.solvers.descent.gradient import residual_of
 from convexrank.solvers.row_faces import Lipschitz
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 Array = np.ndarray
+
+
+def _is_proximal(problem: Proximal | Solvable) -> TypeIs[Proximal]:
+    """Return whether a problem has an objective, and not a field in its place."""
+    return "Proximal" in problem.capabilities
 
 
 def check_factors(method: Any) -> None:
@@ -83,10 +91,10 @@ class Accelerated:
         keep_checked(self, check_integer, "check_every", minimum=1)
         keep_checked(self, check_flag, "line_search")
 
-    def init(self, problem: Proximal | Field, x0: Array) -> State:
+    def init(self, problem: Proximal | Solvable, x0: Array) -> State:
         """Start at the nearest feasible point."""
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
-        if is_field(problem) or ("Lipschitz" in problem.capabilities and not self.line_search):
+        if not _is_proximal(problem) or ("Lipschitz" in problem.capabilities and not self.line_search):
             return _evaluated(problem, x, x, 1.0, problem.face(Lipschitz).constant)
         smooth, gradient = problem.smooth_value_and_gradient(x)
         lipschitz = max(float(np.linalg.norm(gradient)), 1e-8)
@@ -94,9 +102,9 @@ class Accelerated:
         value = smooth + problem.nonsmooth_value(x)
         return State(x, value, problem.gap_estimate(x, value, gradient), memory)
 
-    def step(self, problem: Proximal | Field, state: State) -> State:
+    def step(self, problem: Proximal | Solvable, state: State) -> State:
         """One proximal gradient step from the extrapolated point."""
-        if is_field(problem) or isinstance(state.memory, _Known):
+        if not _is_proximal(problem) or isinstance(state.memory, _Known):
             return _known_step(problem, state)
         memory: _Momentum = state.memory
         z = memory.extrapolated
@@ -139,19 +147,19 @@ class _Known:
     lipschitz: float
 
 
-def _evaluated(problem: Proximal | Field, z: Array, before: Array, t: float, lipschitz: float) -> State:
+def _evaluated(problem: Proximal | Solvable, z: Array, before: Array, t: float, lipschitz: float) -> State:
     """The state at z: one gradient, or one field, and what follows from it for free."""
-    if is_field(problem):
-        value, direction = math.nan, problem.field(z)
-        residual = residual_of(problem, z, direction)
-    else:
+    if _is_proximal(problem):
         smooth, direction = problem.smooth_value_and_gradient(z)
         value = smooth + problem.nonsmooth_value(z)
         residual = problem.gap_estimate(z, value, direction)
+    else:
+        value, direction = math.nan, problem.face(Field).direction(z)
+        residual = residual_of(problem, z, direction)
     return State(z, value, residual, _Known(direction, before, t, lipschitz))
 
 
-def _known_step(problem: Proximal | Field, state: State) -> State:
+def _known_step(problem: Proximal | Solvable, state: State) -> State:
     """One step of length 1/L, without function values."""
     memory: _Known = state.memory
     z, length = state.x, 1.0 / memory.lipschitz

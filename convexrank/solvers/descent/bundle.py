@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from convexrank.backend.deadline import check_time
-from convexrank.core.capabilities import Convex
+from convexrank.core.capabilities import Convex, Shape
 from convexrank.core.cutting_planes import model_minimum
 from convexrank.core.loop import State, scale_of
 from convexrank.core.results import DeferredWitness, Witness
@@ -124,7 +124,8 @@ class Bundle:
                     x, value, place = point, trial, cut.point
         distance = float(np.linalg.norm(target - state.x))
         # even the nearest trial point climbs far more than can be gained over the whole way: the model looks too far
-        hoped = state.value - max(memory.heights(there).max() + penalty.value(target), problem.risk_infimum)
+        lowest = memory.heights(there).max() + penalty.value(target)
+        hoped = state.value - max(lowest, problem.face(Shape).risk_infimum)
         too_far = not trial - state.value <= 10.0 * max(hoped, 0.0)
         trust = 0.3 * distance if too_far else max(memory.trust, 2.0 * distance)
         after = _Memory(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.deadline import check_time
-from convexrank.core.capabilities import Convex
+from convexrank.core.capabilities import Advice, Convex
 from convexrank.core.cutting_planes import has_conic_solver
 from convexrank.core.loop import State, scale_of
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
@@ -210,7 +210,7 @@ class Continuation:
             return after
         if not has_conic_solver():  # the bundle method needs one
             return after
-        method = problem.adapt_solver(_bundle())
+        method = problem.face(Advice).adapted(_bundle(), None)
         note = _HANDED_OVER.format(state.iteration)
         begun, lower = method.init(problem, after.x), after.value - after.residual
         return HandedOver(method, begun, note, _BUNDLES, lower, after.witness).step(problem, after)
@@ -259,7 +259,7 @@ def _at_minimiser_of_model(problem: Convex, state: State) -> State | None:
     None where there is no such model, or this point is no better.
     """
     point = conic_point(problem)
-    method = problem.adapt_solver(_bundle())
+    method = problem.face(Advice).adapted(_bundle(), None)
     begun = None if point is None else method.init(problem, point)
     if begun is None or not begun.value <= state.value:
         return None

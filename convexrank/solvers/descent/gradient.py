@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
-from convexrank.core.capabilities import Convex, Field, is_field
+from convexrank.core.capabilities import Convex, Field, Shape, Solvable
 from convexrank.core.certificates import certificate_radius
 from convexrank.core.loop import State
 from convexrank.data import check_positive, keep_checked
@@ -60,7 +61,7 @@ class Gradient:
     def __post_init__(self) -> None:
         keep_checked(self, check_positive, "a", "b")
 
-    def init(self, problem: Convex | Field, x0: Array) -> State:
+    def init(self, problem: Convex | Solvable, x0: Array) -> State:
         """Evaluate at the start, and at a trial step for the scale."""
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
         oracle = _oracle(problem)
@@ -70,7 +71,7 @@ class Gradient:
             a = self.b * min(1.0, 1.0 / _growth(problem, x, state.memory.direction, oracle.direction))
         return replace(state, memory=replace(state.memory, a=a))
 
-    def step(self, problem: Convex | Field, state: State) -> State:
+    def step(self, problem: Convex | Solvable, state: State) -> State:
         """One step; the bound takes the new subgradient in with the weight of the step that follows from it."""
         memory: _Memory = state.memory
         length = memory.a / (self.b + math.sqrt(state.iteration))
@@ -97,14 +98,11 @@ class _Memory:
 class _FieldOracle:
     """A field: the direction, and its residual."""
 
-    def __init__(self, problem: Field) -> None:
-        self.problem = problem
-
-    def direction(self, x: Array) -> Array:
-        return self.problem.field(x)
+    def __init__(self, problem: Solvable) -> None:
+        self.problem, self.direction = problem, problem.face(Field).direction
 
     def at(self, x: Array, before: _Memory | None, weight: float) -> State:
-        direction = self.problem.field(x)
+        direction = self.direction(x)
         return State(x, math.nan, residual_of(self.problem, x, direction), _Memory(direction))
 
 
@@ -128,19 +126,22 @@ class _RiskOracle:
             known = _Memory(direction, known.bound)
         total, offset = known.weight + weight, known.offset + weight * (risk - float(slope @ x))
         slopes = weight * slope if known.slope is None else known.slope + weight * slope
+        infimum = problem.face(Shape).risk_infimum
         with np.errstate(over="ignore"):  # an infinite conjugate proves nothing, which is a fair answer
-            radius = certificate_radius(problem.penalty, problem.risk_infimum, x, value)[1]
+            radius = certificate_radius(problem.penalty, infimum, x, value)[1]
             supremum, _ = problem.penalty.conjugate(-slopes / total, radius)
-        bound = max(offset / total - supremum, problem.risk_infimum, known.bound)
+        bound = max(offset / total - supremum, infimum, known.bound)
         residual = min(max(value - bound, 0.0), problem.gap_estimate(x, value, direction))
         return State(x, value, residual, _Memory(direction, bound, total, offset, slopes, count))
 
 
-def _oracle(problem: Convex | Field) -> _RiskOracle | _FieldOracle:
-    return _FieldOracle(problem) if is_field(problem) else _RiskOracle(problem)
+def _oracle(problem: Convex | Solvable) -> _RiskOracle | _FieldOracle:
+    return _RiskOracle(cast(Convex, problem)) if "Convex" in problem.capabilities else _FieldOracle(problem)
 
 
-def _growth(problem: Convex | Field, x: Array, direction: Array, oracle: Callable[[Array], Array]) -> float:
+def _growth(
+    problem: Convex | Solvable, x: Array, direction: Array, oracle: Callable[[Array], Array]
+) -> float:
     """Return the growth of the direction along a first step of length 1; at least a tiny number."""
     size = float(np.linalg.norm(direction))
     if size == 0.0:
@@ -153,6 +154,6 @@ def _growth(problem: Convex | Field, x: Array, direction: Array, oracle: Callabl
     return max(change / moved, 1e-8)
 
 
-def residual_of(problem: Field, x: Array, direction: Array) -> float:
+def residual_of(problem: Solvable, x: Array, direction: Array) -> float:
     """Return the length of a unit step along the field at x, constraints and l1 taken into account; 0 at a solution."""
     return float(np.linalg.norm(x - problem.prox(x - direction, 1.0)))

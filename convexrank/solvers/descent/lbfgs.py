@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.deadline import check_time, time_left
-from convexrank.core.capabilities import Smooth
+from convexrank.core.capabilities import Shape, Smooth
 from convexrank.core.certificates import strength_near
 from convexrank.core.loop import State, scale_of
 from convexrank.core.score_model import SampledCurvature
@@ -100,7 +100,7 @@ class LBFGS:
         metric = None if curvature is None else _metric(curvature.hessian)
         if curvature is None and sample is not None:
             metric = _metric(sample.second_order(x0)[2])
-        units = problem.units if metric is None else np.ones(len(x0))
+        units = problem.face(Shape).column_scales if metric is None else np.ones(len(x0))
         residual = _residual(problem, x0, value, gradient, curvature)
         memory = _Memory(units * gradient, (), None, units, metric, curvature, residual, residual)
         return State(x0, value, residual, memory)
@@ -225,7 +225,7 @@ def _without_misleading_metric(problem: Smooth, state: State) -> State:
     stuck = state.iteration == _TRIED and state.residual > _PROGRESS * memory.first
     if memory.metric is None or not stuck:
         return state
-    units = problem.units
+    units = problem.face(Shape).column_scales
     scaled = units * memory.gradient / memory.units
     return replace(state, memory=replace(memory, gradient=scaled, pairs=(), units=units, metric=None))
 

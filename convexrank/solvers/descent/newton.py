@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
 from convexrank.backend.deadline import check_time
-from convexrank.core.capabilities import TwiceDifferentiable
+from convexrank.core.capabilities import Shape, TwiceDifferentiable
 from convexrank.core.loop import State
 from convexrank.data import check_positive, keep_checked
 
@@ -69,19 +69,19 @@ class Newton:
 
     def init(self, problem: TwiceDifferentiable, x0: Array) -> State:
         """Evaluate at the start."""
-        return _state(problem, _at(problem, x0))
+        return _state(problem, _at(problem, problem.face(Shape), x0))
 
     def step(self, problem: TwiceDifferentiable, state: State) -> State:
         """One Newton step with line search, or one along the path of ridges."""
         if not isinstance(state.memory, _Memory):
             return state.memory.step(problem, state)
-        memory, strong = state.memory, problem.strong_convexity > 0.0
+        memory, strong = state.memory, state.memory.shape.strong_convexity > 0.0
         smoothable = strong and "Smoothable" in problem.capabilities
         if memory.far >= _PATIENCE and strong:
             if smoothable:
                 return _handed_over(problem, state)
-            return _state(problem, _first_ridge(problem, len(state.x)))
-        direction = _direction(problem, memory)
+            return _state(problem, _first_ridge(problem, memory))
+        direction = _direction(memory)
         predicted = float(memory.gradient @ direction)
         found = None
         if not (memory.ridge and -predicted <= _SETTLED):
@@ -103,7 +103,8 @@ class Newton:
         for _ in range(60):
             check_time()
             # the full step is nearly always taken: its Hessian, from the same pass, is the next step's
-            found = _at(problem, memory.x + length * direction, memory.ridge, memory.factor, far)
+            x = memory.x + length * direction
+            found = _at(problem, memory.shape, x, memory.ridge, memory.factor, far)
             if below_rounding:
                 if np.linalg.norm(found.gradient) < 0.9 * np.linalg.norm(gradient):
                     return found
@@ -128,6 +129,7 @@ def _handed_over(problem: Any, state: State) -> State:
 class _Memory:
     """A point, and there the objective with a ridge ρ/2·‖w‖² to second order."""
 
+    shape: Shape
     x: Array
     value: float
     gradient: Array
@@ -138,13 +140,18 @@ class _Memory:
 
 
 def _at(
-    problem: TwiceDifferentiable, x: Array, ridge: float = 0.0, factor: float = 10.0, far: float = 0.0
+    problem: TwiceDifferentiable,
+    shape: Shape,
+    x: Array,
+    ridge: float = 0.0,
+    factor: float = 10.0,
+    far: float = 0.0,
 ) -> _Memory:
     value, gradient, hessian = problem.second_order(x)
     if ridge:
         value, gradient = value + 0.5 * ridge * float(x @ x), gradient + ridge * x
         hessian.flat[:: len(x) + 1] += ridge
-    return _Memory(x, value, gradient, hessian, ridge, factor, far)
+    return _Memory(shape, x, value, gradient, hessian, ridge, factor, far)
 
 
 def _state(problem: TwiceDifferentiable, memory: _Memory) -> State:
@@ -156,11 +163,11 @@ def _state(problem: TwiceDifferentiable, memory: _Memory) -> State:
     return State(x, value, problem.gap_estimate(x, value, gradient), memory)
 
 
-def _first_ridge(problem: TwiceDifferentiable, dimension: int) -> _Memory:
+def _first_ridge(problem: TwiceDifferentiable, memory: _Memory) -> _Memory:
     """Start again at 0, with a ridge so large that Newton's method is quadratic there."""
-    here = _at(problem, np.zeros(dimension), far=-math.inf)
+    here = _at(problem, memory.shape, np.zeros(len(memory.x)), far=-math.inf)
     ridge = float(here.gradient @ here.gradient)
-    hessian = here.hessian + ridge * np.eye(dimension)
+    hessian = here.hessian + ridge * np.eye(len(memory.x))
     return replace(here, ridge=ridge, hessian=hessian)
 
 
@@ -170,7 +177,8 @@ def _smaller_ridge(problem: TwiceDifferentiable, memory: _Memory) -> _Memory:
     Where scores are far apart, a log-sum-exp is a maximum, and minimisers are linear in one over the strength of the
     whole penalty. The tangent of the path in this variable predicts the next one.
     """
-    own, strength = problem.strong_convexity, problem.strong_convexity + memory.ridge
+    own = memory.shape.strong_convexity
+    strength = own + memory.ridge
     outward = -_newton_direction(memory.hessian, memory.x)
     factor = memory.factor
     while True:
@@ -178,19 +186,19 @@ def _smaller_ridge(problem: TwiceDifferentiable, memory: _Memory) -> _Memory:
         reach = min(factor / strength, 1.0 / own)
         ridge = max(1.0 / reach - own, 0.0) if reach < 1.0 / own else 0.0
         x = memory.x + (reach * strength - 1.0) * strength * outward
-        found = _at(problem, x, ridge, factor, -math.inf)
+        found = _at(problem, memory.shape, x, ridge, factor, -math.inf)
         ahead = -float(found.gradient @ _newton_direction(found.hessian, found.gradient))
         if ahead <= _NEAR or factor < _LEAST:
             return replace(found, factor=factor**1.5) if ahead <= _SETTLED else found
         factor = math.sqrt(factor)
 
 
-def _direction(problem: TwiceDifferentiable, memory: _Memory) -> Array:
+def _direction(memory: _Memory) -> Array:
     """Newton's direction; unknowns whose derivatives are rounding, as those of constant columns, stay."""
-    units, gradient, hessian = problem.units, memory.gradient, memory.hessian
-    curvature = hessian.flat[:: len(gradient) + 1] * units**2
+    scales, gradient, hessian = memory.shape.column_scales, memory.gradient, memory.hessian
+    curvature = hessian.flat[:: len(gradient) + 1] * scales**2
     noise = _NOISE * np.maximum.reduce(curvature, initial=0.0)
-    flat = (curvature <= noise) & (np.abs(gradient) * units <= _NOISE * max(1.0, abs(memory.value)))
+    flat = (curvature <= noise) & (np.abs(gradient) * scales <= _NOISE * max(1.0, abs(memory.value)))
     if not np.logical_or.reduce(flat):
         return _newton_direction(hessian, gradient)
     direction, moving = np.zeros(len(gradient)), np.flatnonzero(~flat)

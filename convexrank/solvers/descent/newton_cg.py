@@ -95,7 +95,7 @@ class NewtonCG:
         return self._begun(problem.face(HessianProducts), x0)
 
     def _begun(self, problem: HessianProducts, x0: Array) -> State:
-        units = problem.units
+        units = problem.column_scales
         if units.max(initial=0.0) > _ALIKE * units.min(initial=math.inf):
             scaling = Scaling(units, row_lengths(problem.X, units), diagonal=True)
         else:
@@ -118,7 +118,7 @@ class NewtonCG:
         weights = here.found.diagonal * here.scaling.lengths**2
         system = System(problem.X, weights, here.scaling.units, problem.l2, here.found)
         found, scaling = self._solved(system, here)
-        for direction in (found.direction, -here.gradient * problem.units**2):
+        for direction in (found.direction, -here.gradient * problem.column_scales**2):
             there = searched(problem, here, direction, scaling)
             if there is not None:
                 return reported(problem, there)

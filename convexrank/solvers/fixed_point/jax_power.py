@@ -14,7 +14,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import rounds_in_time
 from convexrank.core.capabilities import CertifiedInParts, FixedPoint, Solvable
-from convexrank.core.loop import Monitor, Options, Solver, State, certificate_of, iterate
+from convexrank.core.loop import Method, Monitor, Options, Solver, State, certificate_of, iterate
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.data.shards.agreement import arguments_of, asked_of, check_alike, check_arguments, sheet
@@ -168,7 +168,7 @@ class _TogetherMonitor(Monitor):
     """A monitor whose decisions are those of all ranks, whatever their callbacks and clocks say."""
 
     def __init__(
-        self, ranks: Ranks, problem: Solvable, solver: Any, options: Options, x0: Array | None = None
+        self, ranks: Ranks, problem: Solvable, solver: Method, options: Options, x0: Array | None = None
     ) -> None:
         super().__init__(
             problem, solver, replace(options, callback=self._wants_to_stop, time_limit=math.inf), x0

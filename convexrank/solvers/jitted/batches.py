@@ -11,6 +11,7 @@ import numpy as np
 
 from convexrank.backend.compilation import jit
 from convexrank.backend.deadline import check_time, rounds_in_time
+from convexrank.core.capabilities import Shape, Solvable
 from convexrank.core.loop import scale_of
 from convexrank.solvers.jitted._chunks import bytes_of, is_small
 from convexrank.solvers.jitted.accelerated import JaxAccelerated
@@ -77,17 +78,17 @@ def _points(device: Any, problems: Sequence[Any], first: Array, tol: float) -> A
     return found
 
 
-def _trees(problem: Any, newton: bool) -> Any:
+def _trees(problem: Solvable, newton: bool) -> Any:
     """The functions of a problem as pytrees; everything that may differ between problems is a leaf."""
     face = problem.face(Compiled)
     if newton:
-        return face.objective(), np.asarray(problem.units, dtype=face.dtype)
+        return face.objective(), np.asarray(problem.face(Shape).column_scales, dtype=face.dtype)
     return face.smooth(), face.prox()
 
 
-def _blocks(places: list[int], problem: Any, newton: bool) -> list[list[int]]:
+def _blocks(places: list[int], problem: Solvable, newton: bool) -> list[list[int]]:
     """Cut the problems into blocks whose work fits; what Newton's method holds grows with the columns."""
-    each = 8 * problem.rows * (problem.dimension if newton else 4)
+    each = 8 * problem.face(Compiled).rows * (problem.dimension if newton else 4)
     size = max(1, _BLOCK // max(each, 1))
     return [places[start : start + size] for start in range(0, len(places), size)]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Smooth
+from convexrank.core.capabilities import Shape, Smooth
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.jitted._chunks import (
@@ -98,7 +98,7 @@ class JaxNewton:
         with computing_on(device):
             (objective, units), x = place(
                 device,
-                lambda: (face.objective(), np.asarray(problem.units, dtype=face.dtype)),
+                lambda: (face.objective(), np.asarray(problem.face(Shape).column_scales, face.dtype)),
                 x0,
                 face.dtype,
                 needed,

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from convexrank.backend.deadline import check_time
-from convexrank.core.capabilities import Solvable
+from convexrank.core.capabilities import Shape, Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.data import check_choice, check_positive, keep, keep_checked
@@ -144,7 +144,7 @@ class NoRegretPlay:
 
     def _learned(self, problem: Solvable, w: Array, gradient: Array, t: int, spread: float) -> Array:
         if self.learner == "gradient":
-            rate = 1.0 / problem.strong_convexity if self.rate is None else self.rate
+            rate = 1.0 / problem.face(Shape).strong_convexity if self.rate is None else self.rate
             return problem.project_feasible(w + rate / t * gradient)
         if self.rate is None:
             rate = math.sqrt(math.log(max(len(w), 2)) / t) / max(spread, np.finfo(float).tiny)

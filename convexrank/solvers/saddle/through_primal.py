@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Existence, Solvable
-from convexrank.core.loop import Solver, State
+from convexrank.core.capabilities import Advice, Existence, Solvable
+from convexrank.core.loop import Method, Solver, State
 from convexrank.core.results import Witness
 from convexrank.core.solving import resolve
 from convexrank.data import shown
@@ -39,7 +39,7 @@ class ThroughPrimal:
     'CONVERGED'
     """
 
-    solver: Any = None
+    solver: str | Method | None = None
 
     name = "through-primal"
     requires = frozenset({"HasPrimal"})
@@ -59,7 +59,7 @@ class ThroughPrimal:
                 f"solver is {method.name}, which takes no steps; give another method for the primal, or solve the dual "
                 "itself by exact."
             )
-        method = primal.adapt_solver(method)
+        method = primal.face(Advice).adapted(method, None)
         start, other = primal.start(), face.primal_point(x0)
         # with a weak penalty the point that belongs to x0 may lie where a loss is steep
         if other is not None and primal.objective(other) < primal.objective(start):

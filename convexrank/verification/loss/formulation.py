@@ -18,6 +18,7 @@ from convexrank.problems._formulation import Formulation as Declared
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.pairs.crucial_pairs import CrucialPairs
+from convexrank.solvers.row_faces import ScoreRisk
 from convexrank.verification.loss.instance import Design, Instance
 
 Array = np.ndarray
@@ -117,7 +118,7 @@ class Formulation:
 
         def risk(scores: Array) -> tuple[float, Array]:
             with np.errstate(all="ignore"):
-                value, slope = found.reference_scores(scores)
+                value, slope = found.face(ScoreRisk).reference(scores)
             return float(value), np.asarray(slope, dtype=np.float64)
 
         return risk
