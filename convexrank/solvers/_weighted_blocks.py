@@ -33,6 +33,7 @@ class Group:
 
     @classmethod
     def of(cls, term: WeightedTerm, kind: Any, heavy: Array, bend: Array) -> Self:
+        """Return the group of a term in a type of numbers, from what its rows bend at a point."""
         # about the mean, so that an offset of the features costs no digits; shares do not notice
         mean = term.X.mean(axis=0)
         X, one = term.X - mean, np.ones(len(bend))
@@ -57,6 +58,7 @@ class Group:
 
     @property
     def rate(self) -> float:
+        """The factor of the slope: of the exponents, and before the logarithm."""
         return self.power * self.factor
 
     def exponents_at(self, w: Array, taken: Array, out: Array | None = None) -> Array:
@@ -76,6 +78,7 @@ class Group:
 
     @property
     def bend(self) -> float:
+        """The factor of the second derivatives."""
         return self.power * self.rate
 
     def squares(self, part: Part) -> Array:
@@ -126,6 +129,7 @@ class Block:
 
     @classmethod
     def of(cls, groups: list[Group], problems: WeightedRows, block: slice) -> Self:
+        """Return the block of some of the problems."""
         l2, totals = problems.l2[block], problems.totals[block].T
         counts, constant = [], np.zeros(len(l2))
         for place, (group, term) in enumerate(zip(groups, problems.terms, strict=True)):

@@ -139,6 +139,11 @@ class Reference:
             offset = -math.inf
         return Below(value, slopes, offset, values, multipliers, parts)
 
+    @property
+    def narrows(self) -> bool:
+        """Whether :meth:`near` is another reference at some scores."""
+        return highest_sums(self.program) is not None
+
     def near(self, scores: Array) -> Reference:
         """Return the reference of the lower rows that have a share at the scores, where it is the same risk there."""
         found = highest_sums(self.program)
