@@ -455,11 +455,6 @@ class Declared(LinearScores):
         logs = self._log_sum_exps
         return logs if logs is not None and logs.is_moderate else Reference(self.program)
 
-    @cached_property
-    def _narrows(self) -> bool:
-        """Whether pairs that do not count at some scores are left out there."""
-        return isinstance(self._reference, Reference) and self._reference.narrows
-
     def _reference_near(self, scores: Array) -> Reference | LogSumExps:
         """The same at some scores: without sums over pairs that do not count there."""
         reference = self._reference
@@ -478,7 +473,9 @@ class Declared(LinearScores):
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
         scores = np.asarray(times(self.X, w), dtype=np.float64)
-        reference = self._reference_near(scores) if self._narrows else self._reference
+        reference = self._reference
+        if isinstance(reference, Reference) and reference.narrows:
+            reference = reference.near(scores)
         if width > 0.0 and self._has_smoothing:
             found = super()._minorant_of(w, width, lengths)
             proved = reference.below(scores) if found.usable else None

@@ -139,7 +139,7 @@ class Reference:
             offset = -math.inf
         return Below(value, slopes, offset, values, multipliers, parts)
 
-    @property
+    @cached_property
     def narrows(self) -> bool:
         """Whether :meth:`near` is another reference at some scores."""
         return highest_sums(self.program) is not None
