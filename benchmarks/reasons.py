@@ -98,7 +98,7 @@ REASONS: dict[str, str] = {
         "Objectives of the highest negatives are not smooth: a smooth function of decreasing width stands for each. "
         "Where w = 0 is the minimum, that is told before the first step, and the certificate takes the time. Else "
         "samples of growing size come first, and some rounds on all rows, each of which selects the highest scores; "
-        "pairs with them are sums over sorted scores, some 40 ms on a million rows, about 15 times."
+        "pairs with them are sums over sorted scores. The steps of the table are those on all rows."
     ),
     r"^the same, the hardest inputs we found$": (
         "Every entry inserts a piece into a tree, at a random place in memory, and the cut walks over others to the "

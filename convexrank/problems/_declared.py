@@ -474,6 +474,7 @@ class Declared(LinearScores):
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
         scores = np.asarray(times(self.X, w), dtype=np.float64)
         reference = self._reference
+        # as _reference_near, without its calls where it is the same: small problems come here in every solve
         if isinstance(reference, Reference) and reference.narrows:
             reference = reference.near(scores)
         if width > 0.0 and self._has_smoothing:
