@@ -209,7 +209,7 @@ class Smoothable(Convex):
     capabilities = frozenset({"Convex", "Smoothable"})
 
     def _smoothable(self):
-        return faces.Smoothable(lambda: 1.0, self._smoothed)
+        return faces.Smoothable(lambda: 1.0, 1.0, self._smoothed)
 
     def _smoothed(self, w, width):
         def huber(rest):

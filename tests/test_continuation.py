@@ -21,6 +21,7 @@ from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import reference_highest
 from convexrank.solvers import _conic_point
 from convexrank.solvers._handed_over import HandedOver
+from convexrank.solvers.descent import bundle
 from tests.tolerances import tolerance
 
 KINDS = 7
@@ -290,6 +291,7 @@ def test_without_a_conic_solver_methods_go_on_without_the_point(monkeypatch):
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(60, 5)), np.arange(60) % 3 == 0
     problem = cr.problems.RankSVM(X, y, l2=1e-3)
+    monkeypatch.setattr(bundle, "path_end", lambda *args: None)
     asked = problem.solve(cr.solvers.Bundle(patience=1))
     assert "exact model" in asked.message
     monkeypatch.setattr(_conic_point, "find_spec", lambda name: None)

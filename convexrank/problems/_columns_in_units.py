@@ -20,7 +20,7 @@ from convexrank.backend.gram import entries
 from convexrank.core.capabilities import Convex, F, Modelled, Shape
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.regularizers import Penalty
-from convexrank.solvers.row_faces import Compiled, prox_on_device
+from convexrank.solvers.row_faces import Compiled, Smoothable, prox_on_device
 
 Array = np.ndarray
 
@@ -158,7 +158,7 @@ class ColumnsInUnits:
     """
 
     #: What a method may ask for, to be taken to these units.
-    OFFERED = frozenset({"Convex", "Proximal", "JaxProximal", "Exact"})
+    OFFERED = frozenset({"Convex", "Proximal", "JaxProximal", "Exact", "SmoothBelow"})
 
     problem: Convex
     X: Any
@@ -219,6 +219,12 @@ class ColumnsInUnits:
 
     def _modelled(self) -> Modelled:
         return Modelled(is_nonlinear=self.problem.face(Modelled).is_nonlinear)
+
+    def _smoothable(self) -> Smoothable:
+        given, units = self.problem.face(Smoothable), self.units
+        return Smoothable(
+            given.first_width, given.unit, lambda w, width: given.at(units * w, width).in_units(units)
+        )
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model, with scores as a variable of their own."""

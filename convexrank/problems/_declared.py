@@ -350,7 +350,8 @@ class Declared(LinearScores):
         return SmoothedRisks(self.X, Smoothing(self.program))
 
     def _smoothable(self) -> Smoothable:
-        return Smoothable(self._first_width, self._smoothed, self._beside_zero)
+        unit = self._smoothed_risks.smoothing.first_width
+        return Smoothable(self._first_width, unit, self._smoothed, self._beside_zero)
 
     def _beside_zero(self, seen: tuple[Array, ...]) -> Any:
         """Return a problem that tells whether w = 0 is the minimum; by default none is known."""

@@ -304,6 +304,7 @@ class LinearScores(Problem):
             and in_memory
             and self.penalty.ball is None
             and not smooth,
+            "SmoothBelow": not differentiable and built and in_memory and self._has_smoothing,
             "Smoothable": smooth
             and self.l2 > 0
             and built

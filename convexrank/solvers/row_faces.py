@@ -42,12 +42,14 @@ class ScoreRisk(Face):
 
 @dataclass(frozen=True)
 class Smoothable(Face):
-    """Smooth functions below a convex risk with kinks, with l2 and no other penalty.
+    """Smooth functions below a convex risk with kinks; the names ``SmoothBelow``, and ``Smoothable`` with l2 alone.
 
     Parameters
     ----------
     first_width : callable
         Returns a width from which on the smooth function changes slowly with w.
+    unit : float
+        Such a width where scores are as large as margins.
     at : callable
         Takes a point and a width to the smooth function there; it rises to the risk as the width falls to 0.
     beside_zero : callable
@@ -56,6 +58,7 @@ class Smoothable(Face):
     """
 
     first_width: Callable[[], float]
+    unit: float
     at: Callable[[Array, float], Smoothed]
     beside_zero: Callable[[tuple[Array, ...]], Convex | None] = _no_problem
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,3 +48,19 @@ class Smoothed:
     diagonal: Callable[[], Array]
     matrix: Callable[[], Array]
     along: Callable[[Array], Callable[[float], tuple[float, float]]]
+
+    def in_units(self, units: Array) -> Smoothed:
+        """Return the same as a function of v = w/units."""
+        return replace(
+            self,
+            slope=units * self.slope,
+            drift=lambda: units * self.drift(),
+            product=lambda: _around(self.product(), units),
+            diagonal=lambda: units**2 * self.diagonal(),
+            matrix=lambda: units[:, None] * self.matrix() * units,
+            along=lambda direction: self.along(units * direction),
+        )
+
+
+def _around(product: Callable[[Array], Array], units: Array) -> Callable[[Array], Array]:
+    return lambda v: units * product(units * v)

@@ -17,6 +17,7 @@ from convexrank.solvers._conic_point import ASKED, conic_point
 from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.descent.smoothed.minimum_at_zero import minimum_at_zero
 from convexrank.solvers.descent.smoothed.places import System, place_at, searched
+from convexrank.solvers.descent.smoothed.short_path import path_end
 from convexrank.solvers.descent.smoothed.states import (
     Path,
     Settled,
@@ -58,6 +59,8 @@ _NO_GAIN, _TRIED = 0.5, 2
 # Where few rows are near a kink and l2 is tiny beside the features, most of a Newton step is rounding: shares of the
 # diagonal that are added until a step descends.
 _RIDGES = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
+# After so many steps the short path without a bound by l2 is tried, which may be rounding.
+_SEVERAL = 80
 # After so many steps the bundle method goes on from the minimiser of the exact model, where that is small.
 _MANY = 100
 # So many steps of the bundle method, which grow longer and longer, at the end.
@@ -201,6 +204,8 @@ class Continuation:
         """Take a Newton step for this width, or go on to the next one; a step of the bundle method after the last."""
         if isinstance(state.memory, HandedOver):
             return state.memory.step(problem, state)
+        if state.iteration == _SEVERAL and (found := _at_path_end(problem, state)) is not None:
+            return found
         if state.iteration == _MANY and self.hand_over:
             found = _at_minimiser_of_model(problem, state)
             if found is not None:
@@ -251,6 +256,14 @@ def _bundle() -> Any:
     from convexrank.solvers.descent.bundle import Bundle  # few solves need it
 
     return Bundle(patience=1)
+
+
+def _at_path_end(problem: Convex, state: State) -> State | None:
+    """Return the state at the end of the short path from the best point; None where that is not about the optimum."""
+    end = path_end(problem, state.x, state.tol)
+    if end is None or not end.gap <= state.tol * scale_of(end.value):
+        return None
+    return replace(state, x=end.w, value=end.value, residual=end.gap, witness=end.witness)
 
 
 def _at_minimiser_of_model(problem: Convex, state: State) -> State | None:

@@ -1,0 +1,119 @@
+"""Kinks without l2, or with l1: the path of smooth minimisers ends at the optimum, and the certificate says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.core.results import Witness
+from convexrank.solvers.descent import bundle
+from convexrank.solvers.descent.smoothed.short_path import path_end
+from convexrank.solvers.row_faces import Smoothable
+from tests.tolerances import tolerance
+
+KINKS = {
+    "TopPush": (cr.problems.TopPush, {}),
+    "RmaxPush, logistic": (cr.problems.RmaxPush, {"loss": "logistic"}),
+    "RmaxPush, exponential": (cr.problems.RmaxPush, {"loss": "exponential"}),
+    "RmaxPush, hinge": (cr.problems.RmaxPush, {}),
+    "SpectralPush, logistic": (cr.problems.SpectralPush, {"loss": "logistic"}),
+    "SpectralPush, hinge": (cr.problems.SpectralPush, {}),
+    "PartialAUC, hinge": (cr.problems.PartialAUC, {"max_fpr": 0.1}),
+    "ConvexRisk, hinge": (lambda X, y, **options: cr.problems.ConvexRisk(X, y, "hinge", **options), {}),
+}
+
+
+def rows(n=300, d=40, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, (X[:, 0] + rng.normal(size=n) > 0.8).astype(int)
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.003])
+@pytest.mark.parametrize("name", KINKS)
+def test_many_kinks_without_l2_are_solved_in_few_steps(name, l1):
+    """Bundle steps alone end at gaps of 1e-4 to 1e-8 after minutes."""
+    formulation, options = KINKS[name]
+    solution = formulation(*rows(), **options, l1=l1).solve()
+    assert (solution.solver, solution.status) == ("bundle", cr.Status.CONVERGED)
+    assert solution.iterations <= 31
+    assert bundle.FOLLOWED in solution.message
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.003])
+@pytest.mark.parametrize("name", KINKS)
+def test_the_path_ends_at_the_minimum_of_the_exact_model(name, l1):
+    formulation, options = KINKS[name]
+    problem = formulation(*rows(80, 6), **options, l1=l1)
+    end, exact = path_end(problem, problem.start(), 1e-8), problem.solve("exact")
+    assert end is not None
+    assert end.value == pytest.approx(exact.value, rel=tolerance("two solvers"), abs=tolerance("two solvers"))
+    assert end.value == pytest.approx(problem.objective(end.w))
+    assert problem.certificate(end.w, witness=end.witness).gap <= 1e-8
+
+
+@pytest.mark.parametrize(
+    "scale", [1e-6, 1e6, np.r_[1e8, np.ones(39)]], ids=["tiny", "large", "one large column"]
+)
+@pytest.mark.parametrize("options", [{}, {"l1": 0.003}, {"l1": 0.003, "l2": 1e-4}, {"l2": 1e-9}], ids=str)
+def test_units_of_the_columns_do_not_matter(scale, options):
+    X, y = rows()
+    solution = cr.problems.RmaxPush(X * scale, y, "exponential", **options).solve()
+    assert solution.status is cr.Status.CONVERGED
+    if not options:
+        plain = cr.problems.RmaxPush(X, y, "exponential").solve()
+        assert solution.value == pytest.approx(plain.value, rel=tolerance("two solvers"))
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.003])
+def test_the_evidence_of_another_width_proves_less(l1):
+    """A planted fault: the point of one width, said to be that of another, has multipliers that are off."""
+    problem = cr.problems.RmaxPush(*rows(), "logistic", l1=l1)
+    end = path_end(problem, problem.start(), 1e-8)
+    assert end is not None
+    found = problem.certificate(end.w, witness=end.witness)
+    assert found.gap <= 1e-8
+    other = Witness(end.witness.points, end.witness.weights, 30.0 * end.witness.widths)
+    assert problem.certificate(end.w, witness=other).gap > 100.0 * found.gap
+
+
+def test_there_is_no_path_where_it_leads_nowhere():
+    X, y = rows()
+    separable = cr.problems.TopPush(X, X[:, 0] > 0.0)
+    end = path_end(separable, separable.start(), 1e-8)
+    assert end is None or end.gap > 1.0
+    with pytest.warns(cr.ConvergenceWarning, match="SEPARABLE"):
+        assert not separable.solve().converged
+    smooth = cr.problems.PNormPush(X, y, p=2)
+    assert path_end(smooth, smooth.start(), 1e-8) is None
+    in_ball = cr.problems.ConvexRisk(X, y, "hinge", l2_ball=1.0)
+    assert path_end(in_ball, in_ball.start(), 1e-8) is None
+    wide = cr.problems.TopPush(np.random.default_rng(0).normal(size=(50, 401)), np.arange(50) < 20)
+    assert path_end(wide, wide.start(), 1e-8) is None
+
+
+def test_a_smooth_function_in_units_has_their_derivatives():
+    X, y = rows(30, 4)
+    problem = cr.problems.SpectralPush(X, y, loss="logistic", l1=0.01)
+    units, v, step = np.array([0.5, 4.0, 1.0, 0.125]), np.array([0.3, -0.2, 0.1, 0.4]), 1e-5
+    given = problem.face(Smoothable)
+
+    def at(v, width=0.5):
+        return given.at(units * v, width).in_units(units)
+
+    here, turn = at(v), np.eye(4)
+    slopes = [(at(v + step * e).value - at(v - step * e).value) / (2.0 * step) for e in turn]
+    bends = [(at(v + step * e).slope - at(v - step * e).slope) / (2.0 * step) for e in turn]
+    drift = (at(v, 0.5 + step).slope - at(v, 0.5 - step).slope) / (2.0 * step)
+    near = {"rtol": tolerance("central difference"), "atol": tolerance("central difference")}
+    np.testing.assert_allclose(here.slope, slopes, **near)
+    np.testing.assert_allclose(here.matrix(), bends, **near)
+    np.testing.assert_allclose(here.drift(), drift, **near)
+    product = here.product()
+    np.testing.assert_allclose(
+        [product(e) for e in turn], here.matrix(), rtol=tolerance("summation"), atol=tolerance("summation")
+    )
+    value, slope = here.along(turn[1])(0.7)
+    assert value == pytest.approx(at(v + 0.7 * turn[1]).value)
+    assert slope == pytest.approx(float(at(v + 0.7 * turn[1]).slope[1]))
