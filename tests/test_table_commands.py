@@ -7,6 +7,7 @@ import csv
 import html
 import re
 import shlex
+import sys
 
 import joblib
 import numpy as np
@@ -198,6 +199,15 @@ def test_what_cannot_be_used_is_refused(files, words, message, capsys):
     status, _, error = run(capsys, "fit", files / "table.csv", *words)
     assert status == 2
     assert re.search(message, error)
+
+
+def test_what_cannot_be_written_is_refused_before_the_fit(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    more = ["--save", tmp_path / "model", "--report", tmp_path / "report.html"]
+    status, _, error = run(capsys, "fit", files / "table.csv", *FIT, *more)
+    assert status == 2
+    assert "convexrank[plot]" in error
+    assert not list(tmp_path.iterdir())
 
 
 def test_options_name_columns_that_have_commas(files, tmp_path, capsys):

@@ -14,6 +14,7 @@ from convexrank.commands.table_labels import Columns, Labels, labels_of
 from convexrank.commands.table_model import Measured, TableModel, fitted, load, measured, save
 from convexrank.data import check_integer, read_columns
 from convexrank.estimators import PushRanker, TableEncoder
+from convexrank.plotting.style import pyplot
 
 # Without rows for a test, one row in so many is held out.
 _HELD_OUT = 4
@@ -29,6 +30,8 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
         )
     for path in (arguments.save, arguments.list, arguments.report):
         _refuse_lost(path)
+    if arguments.report:
+        pyplot()  # without matplotlib this is refused here, too, and not after the fit
     top = check_integer(arguments.top, "top", 1)
     table = read_columns(arguments.path)
     labels = Labels.of(table, arguments.label, arguments.positive)
