@@ -105,6 +105,7 @@ def test_texts_are_read_as_the_numbers_that_they_are():
         ["2024-01-01", "2024-2-03", "", "2024-01-04T10:00:00", "2024-01-04 10:00", "2024-01-06"],
         ["1.2.2024", "1/2/24", "13.12.2024", "1-2-2024", None, "1/2/2024 10:11"],
         [pd.Timestamp("2024-01-01").date()] * 6,
+        pd.period_range("2024-01", periods=6, freq="M"),
         ["3 Jan 2024", "03-Jan-24", "3. January 2024", "Jan 3, 2024", "unknown", "3 May 2024"],
         [
             "1/3/2024 12:10:00 AM",
@@ -158,6 +159,13 @@ def test_words_among_many_numbers_are_refused():
         TableEncoder().fit({"a": [*numbers, "unknown", "none"]})
     sizes = [str(i % 12) for i in range(120)]  # few numbers are names
     assert TableEncoder().fit({"a": [*sizes, "XL"]}).kinds_ == {"a": "category"}
+
+
+def test_numbers_that_are_too_large_are_refused():
+    numbers = [str(i) for i in range(120)]
+    for entry in (10**400, "1e300", "inf"):
+        with pytest.raises(ValueError, match=r"\['a'\] hold numbers, and entries such as \[(inf|1e\+300)\]"):
+            TableEncoder().fit({"a": [*numbers, entry]})
 
 
 def test_columns_without_a_name_are_no_features():
@@ -221,6 +229,8 @@ def test_contributions_sum_to_the_score_beside_its_mean():
         ({"a": [1, 2]}, {"most": 1}, "most"),
         ({"a": [1, 2]}, {"decimal": ";"}, "decimal"),
         ({"a": [1]}, {}, "1 sample"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), {}, "column 'a' twice"),
+        (pd.DataFrame({"a": [1e300, 1.0]}), {}, r"\{'a': 1e\+300\} in columns of numbers"),
     ],
 )
 def test_bad_input_is_refused(table, options, message):
@@ -251,3 +261,12 @@ def test_a_pipeline_ranks_a_data_frame():
     y = (table["amount"].fillna(2.0) + (table["city"] == "Oslo") > 2.0).to_numpy()
     model = make_pipeline(TableEncoder(), PushRanker(2, l2=1e-3))
     assert cross_val_score(model, table, y, cv=4).min() > 0.8
+
+
+@pytest.mark.parametrize("options", [{}, {"features": "thresholds", "bins": 4, "l1": 1e-3}])
+def test_a_ranker_says_which_label_is_missing(options):
+    table = frame(40)
+    X = table if options else table[["amount"]].fillna(0.0)
+    y = pd.Series(["yes", "no"] * 20).where(X.index != 7)
+    with pytest.raises(ValueError, match=r"y\[7\] is nan, expected a value in every row; drop the 1 row"):
+        PushRanker(**options).fit(X, y)

@@ -38,6 +38,8 @@ _WRITTEN = re.compile(r"[€$£¥]?\s?[+-]?\d{1,3}([.,'’\s]?\d{3})*([.,]\d+)?\
 _NAMELESS = re.compile(r"\s*|Unnamed: \d+")
 # Entries that tell the kind of a column; a text has so many words on average.
 _LOOKED_AT, _WORDS = 1_000, 3.0
+# Squares of larger numbers overflow where columns are standardised.
+_LARGEST = 1e100
 # So many different numbers are no names, though some entries in ten are none of them.
 _MANY, _MOSTLY = 100, 0.9
 
@@ -52,6 +54,11 @@ def columns_of(table: Any) -> dict[str, Array]:
     """
     if hasattr(table, "columns") and hasattr(table, "__getitem__"):
         names = [str(name) for name in table.columns]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"X has the column {twice!r} twice, expected different names; rename all but one."
+            )
         found = {name: np.asarray(table[key]) for name, key in zip(names, table.columns, strict=True)}
     elif isinstance(table, Mapping) and not sparse.issparse(table):
         found = {str(name): np.asarray(column, dtype=object) for name, column in table.items()}
@@ -78,7 +85,7 @@ def columns_of(table: Any) -> dict[str, Array]:
 
 
 class _NotANumberError(ValueError):
-    """An entry of a column of numbers is a text, or infinite."""
+    """An entry of a column of numbers is a text, or too large."""
 
 
 def is_gap(entry: Any) -> bool:
@@ -99,7 +106,7 @@ def kind_of(column: Array, decimal: str) -> str:
         return "number"
     there = [entry for entry in column if not is_gap(entry)]
     some = there[:: max(len(there) // _LOOKED_AT, 1)]
-    dates = [hasattr(entry, "isoformat") or _DATE.fullmatch(str(entry).strip()) for entry in some]
+    dates = [hasattr(entry, "strftime") or _DATE.fullmatch(str(entry).strip()) for entry in some]
     if sum(map(bool, dates)) > len(some) / 2:
         return "date"
     try:
@@ -160,8 +167,8 @@ def all_read(columns: dict[str, Array], kinds: dict[str, str], decimal: str) -> 
             wrong[name] = error.args[0]
     if wrong:
         raise ValueError(
-            f"X has {shown(wrong)} in columns of numbers, expected finite numbers or gaps in them; write them with "
-            f"{decimal!r} as in the fit, or leave such entries empty."
+            f"X has {shown(wrong)} in columns of numbers, expected numbers of at most {_LARGEST:g} or gaps; write them "
+            f"with {decimal!r} as in the fit, or leave such entries empty."
         )
     return found
 
@@ -173,8 +180,9 @@ def _read(column: Array, kind: str, decimal: str) -> Any:
             values = column.astype(np.float64)
         else:
             values = np.array([_number(entry, decimal) for entry in column])
-        if np.isinf(values).any():
-            raise _NotANumberError(float(values[np.isinf(values)][0]))
+        huge = np.abs(values) > _LARGEST
+        if huge.any():
+            raise _NotANumberError(float(values[huge][0]))
         return values[:, None]
     texts = [
         (_MISSING if kind == "category" else "") if is_gap(entry) else str(entry).strip() for entry in column
@@ -192,6 +200,8 @@ def _number(entry: Any, decimal: str) -> float:
             if decimal == "," and isinstance(entry, str)
             else entry
         )
+    except OverflowError:
+        return np.inf
     except (TypeError, ValueError):
         raise _NotANumberError(entry) from None
 
