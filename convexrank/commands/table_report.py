@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from convexrank import plotting
-from convexrank.commands.table_model import Columns, Measured, TableModel
+from convexrank.commands.table_labels import Columns
+from convexrank.commands.table_model import Measured, TableModel
 
 Array = np.ndarray
 
@@ -25,9 +26,10 @@ pre{{background:#f4f4f4;color:#111;padding:1rem;overflow-x:auto}}img{{max-width:
 _MOST = 12
 
 
-def write(path: str, model: TableModel, columns: Columns, found: Measured, lines: list[str]) -> None:
+def write(
+    path: str, model: TableModel, columns: Columns, y: Array, found: Measured, lines: list[str]
+) -> None:
     """Write the page about a model on the rows on which it was measured."""
-    y = model.is_positive(columns)
     scores = {
         "push": model.scores(columns),
         "logistic regression": model.scores_of_baseline(columns),
@@ -38,7 +40,7 @@ def write(path: str, model: TableModel, columns: Columns, found: Measured, lines
         "Wanted rows found against others in the list, and the start of it": panels[0].figure,
         "Columns that move scores most": _moving(model, columns),
     }
-    title = f"{model.label} = {model.positive}: the best {found.top} of {found.rows} rows"
+    title = f"{model.labels.column} = {model.labels.positive}: the best {found.top} of {found.rows} rows"
     shown = "".join(
         f"<h2>{html.escape(name)}</h2><img alt='{html.escape(name)}' src='{_picture(figure)}'>"
         for name, figure in figures.items()
