@@ -12,6 +12,7 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.core.many import Solutions, solve_many
 from convexrank.data import check_flag, check_integer, check_probability, check_vector, shown
 from convexrank.data.deprecation import progress_as_verbose
+from convexrank.data.fields import parameters_of
 
 __all__ = ["SelectionFrequencies", "WeightIntervals", "bootstrap_weights", "stability_selection"]
 
@@ -297,8 +298,7 @@ def stability_selection(
 
 def _units(problem: Any) -> tuple[Array, Array]:
     """The unit of each row, a query or the row itself, and the weights that rows have already."""
-    fields = getattr(type(problem), "__dataclass_fields__", {})
-    if "sample_weight" not in fields or not fields["sample_weight"].init:
+    if isinstance(problem, type) or "sample_weight" not in parameters_of(problem):
         raise ValueError(
             f"problem is {shown(problem)}, expected one with sample_weight, by which rows are drawn, such as a "
             "declared formulation; it takes no sample_weight."
