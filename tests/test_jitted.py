@@ -48,6 +48,9 @@ def test_a_device_that_is_not_there_or_of_no_use_is_refused():
         ValueError, match=r"device is 'tpu', and JAX has no such device in this process, but cpu:0"
     ):
         PUSH.solve(device="tpu")
+    for name in ("cpu:1", "cpu:-1", "cpu:", "cpu:x", "", "cpu:0:0"):
+        with pytest.raises(ValueError, match=f"device is '{name}', and JAX has no such device"):
+            find_device(name)
     with pytest.raises(TypeError, match="device is 3, expected 'cpu'"):
         PUSH.solve(device=3)
     with pytest.raises(ValueError, match="solver newton runs in numpy"):
@@ -145,6 +148,7 @@ def test_arrays_on_another_device_choose_it():
         import os
         os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=2"
         import jax, numpy as np, convexrank as cr
+        from convexrank.solvers.jitted import batches
         X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
         there = jax.device_put(X, jax.devices()[1])
         problem = cr.problems.PNormPush(there, X[:, 0] > 0.3, p=2, l2=0.1)
@@ -152,6 +156,11 @@ def test_arrays_on_another_device_choose_it():
         here = cr.problems.PNormPush(jax.device_put(X, jax.devices()[0]), X[:, 0] > 0.3, p=2, l2=0.1)
         state = cr.solvers.JaxNewton(device="cpu:1").init(problem, np.zeros(3))
         print(here.solve().solver, state.memory.inner.x.devices())
+        no_loop = cr.problems.TopPush(there, X[:, 0] > 0.3, l2=0.1)
+        used, inner = [], batches.computing_on
+        batches.computing_on = lambda device: used.append(device.id) or inner(device)
+        print(no_loop.solve().solver, cr.solve_many(problem, sample_weight=np.ones((4, 40))).together, used)
+        print(cr.solve_many(no_loop, l2=[1.0, 0.1])[1].solver, used)
         try:
             cr.problems.PNormPush(there, jax.device_put(np.array(X[:, 0] > 0.3), jax.devices()[0]), p=2, l2=0.1)
         except ValueError as error:
@@ -160,7 +169,9 @@ def test_arrays_on_another_device_choose_it():
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
     )
-    first, second, refused = done.stdout.strip().splitlines()
+    first, second, fits, fits_not, refused = done.stdout.strip().splitlines()
+    assert fits == "continuation 4 [1]"
+    assert fits_not == "continuation [1]"
     assert refused.startswith("arrays lie on different devices: cpu:0, cpu:1; put them on one")
     assert first == "jax-newton jax-newton newton"
     assert second.startswith("newton {")
@@ -209,14 +220,29 @@ def test_batches_of_different_lengths_and_unknown_names_are_refused():
         cr.solve_many(PUSH, l2=[1.0, 0.1, 0.01], p=[1.0, 2.0])
     with pytest.raises(ValueError, match="nothing is varied"):
         cr.solve_many(PUSH)
-    with pytest.raises(ValueError, match="q is no parameter of PNormPush"):
+    known = "that may vary, which has: l2, l1, dtype, y, qid, sample_weight, p"
+    with pytest.raises(ValueError, match=f"q is no parameter of PNormPush {known}"):
         cr.solve_many(PUSH, q=[1.0])
+    lists = cr.problems.ListNet(X, Y, qid=np.arange(ROWS) // 8, l2=0.1)
+    with pytest.raises(ValueError, match="sample_weight is no parameter of ListNet that may vary"):
+        cr.solve_many(lists, sample_weight=WEIGHTS)
+    with pytest.raises(ValueError, match=r"expected one with sample_weight.*it takes no sample_weight"):
+        cr.inference.bootstrap_weights(lists, 4, seed=0)
     with pytest.raises(ValueError, match="problem 1: l2 is -1"):
         cr.solve_many(PUSH, l2=[1.0, -1.0])
     with pytest.raises(ValueError, match=r"problem 0: .*sample_weight"):
         cr.solve_many(PUSH, sample_weight=WEIGHTS[:, :50])
     with pytest.raises(ValueError, match="no compiled loop"):
         cr.solve_many(cr.problems.TopPush(X, Y, l2=0.1), l2=[1.0, 0.1], device="cpu")
+
+
+def test_a_solver_takes_the_device_of_many_problems():
+    found = cr.solve_many(PUSH, l2=[0.3, 0.1], solver="jax-newton", device="cpu")
+    assert [solution.solver for solution in found] == ["jax-newton"] * 2
+    with pytest.raises(ValueError, match="device is 'tpu', and JAX has no such device"):
+        cr.solve_many(PUSH, l2=[0.3, 0.1], solver="jax-newton", device="tpu")
+    with pytest.raises(ValueError, match="solver newton runs in numpy"):
+        cr.solve_many(PUSH, l2=[0.3, 0.1], solver="newton", device="cpu")
 
 
 def test_shapes_that_differ_are_solved_in_several_programs():

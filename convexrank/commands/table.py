@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 from typing import Any
 
 from convexrank.backend.interruption import import_module
@@ -18,10 +19,15 @@ def add(commands: Any) -> None:
     fit = _command(commands, "fit", "fit a ranker to a table, and say what its best rows are worth")
     fit.add_argument("path", help="the table: comma separated values, a name for each column first")
     fit.add_argument("--label", required=True, help="the column that says which rows are wanted")
-    fit.add_argument("--positive", help="the label of the wanted rows (default: the larger of two)")
+    fit.add_argument(
+        "--positive", help="the label of the wanted rows (default: the larger of two numbers, or yes)"
+    )
     fit.add_argument("--test", metavar="TABLE", help="rows to measure on (default: a quarter of the rows)")
     fit.add_argument("--drop", type=_names, default=[], metavar="A,B", help="columns that are not features")
     fit.add_argument("--category", type=_names, default=[], metavar="A,B", help="numbers that are names")
+    fit.add_argument(
+        "--decimal", default=".", metavar="SIGN", help="sign before decimals (default: %(default)s)"
+    )
     fit.add_argument("--search", action="store_true", help="choose p and l2 by the precision of lists")
     fit.add_argument("--save", metavar="FILE", help="write the model")
     fit.add_argument("--report", metavar="FILE", help="write a page with tables and figures (HTML)")
@@ -54,7 +60,8 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 
 def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """Names with commas between them; one that has a comma stands in quotes."""
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
 
 
 def _run(arguments: argparse.Namespace) -> Outcome:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import html
 import io
+import warnings
 from typing import Any
 
 import numpy as np
 
 from convexrank import plotting
-from convexrank.commands.table_model import Columns, Measured, TableModel
+from convexrank.commands.table_labels import Columns
+from convexrank.commands.table_model import Measured, TableModel
+from convexrank.plotting.style import plain
 
 Array = np.ndarray
 
@@ -25,9 +28,10 @@ pre{{background:#f4f4f4;color:#111;padding:1rem;overflow-x:auto}}img{{max-width:
 _MOST = 12
 
 
-def write(path: str, model: TableModel, columns: Columns, found: Measured, lines: list[str]) -> None:
+def write(
+    path: str, model: TableModel, columns: Columns, y: Array, found: Measured, lines: list[str]
+) -> None:
     """Write the page about a model on the rows on which it was measured."""
-    y = model.is_positive(columns)
     scores = {
         "push": model.scores(columns),
         "logistic regression": model.scores_of_baseline(columns),
@@ -38,7 +42,7 @@ def write(path: str, model: TableModel, columns: Columns, found: Measured, lines
         "Wanted rows found against others in the list, and the start of it": panels[0].figure,
         "Columns that move scores most": _moving(model, columns),
     }
-    title = f"{model.label} = {model.positive}: the best {found.top} of {found.rows} rows"
+    title = f"{model.labels.column} = {model.labels.positive}: the best {found.top} of {found.rows} rows"
     shown = "".join(
         f"<h2>{html.escape(name)}</h2><img alt='{html.escape(name)}' src='{_picture(figure)}'>"
         for name, figure in figures.items()
@@ -67,7 +71,7 @@ def _moving(model: TableModel, columns: Columns) -> Any:
     spreads = {name: float(np.std(part)) for name, part in model.contributions(columns).items()}
     names = sorted(spreads, key=lambda name: spreads[name])[-_MOST:]
     panel = _panel()
-    panel.barh([name[:30] for name in names], [spreads[name] for name in names])
+    panel.barh([plain(name[:30]) for name in names], [spreads[name] for name in names])
     panel.set_xlabel("standard deviation of what the column adds to a score")
     return panel.figure
 
@@ -81,5 +85,8 @@ def _panel() -> Any:
 def _picture(figure: Any) -> str:
     """A figure as an address with its content."""
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=110, bbox_inches="tight")
+    with warnings.catch_warnings():
+        # names in letters that the font lacks are in the text above the figures
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+        figure.savefig(file, format="png", dpi=110, bbox_inches="tight")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"

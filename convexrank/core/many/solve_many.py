@@ -18,10 +18,10 @@ from convexrank.core.loop import SolverLike, certificate_of, scale_of
 from convexrank.core.many.solutions import Members, Solutions, found_at, met_at
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status
-from convexrank.core.solving import class_at
+from convexrank.core.solving import class_at, home_of
 from convexrank.data import check_flag, check_positive, read_array, shown
 from convexrank.data.deprecation import progress_as_verbose
-from convexrank.data.fields import sample_of
+from convexrank.data.fields import parameters_of, sample_of
 
 __all__ = ["solve_many"]
 
@@ -71,7 +71,8 @@ def solve_many(
     solver : str or solver object, optional
         Solve one after the other, by this solver.
     device : str or jax.Device, optional
-        Solve together on a device of JAX, as in :meth:`convexrank.Problem.solve`.
+        Solve together on a device of JAX, as in :meth:`convexrank.Problem.solve`; with a solver, one after the other.
+        By default where X lies, as there.
     tol : float
         The tolerance of each, as in :meth:`convexrank.Problem.solve`.
     time_limit : float, optional
@@ -114,6 +115,7 @@ def solve_many(
     tol, verbose = check_positive(tol, "tol"), check_flag(verbose, "verbose")
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit", infinite=True)
     varied = _checked(problem, parameters)
+    device = home_of(problem) if solver is None and device is None else device
     start, count = time.perf_counter(), len(next(iter(varied.values())))
     bar = progress_bar(verbose, count, f"{type(problem).__name__}, {count} problems")
     with ending_after(limit), warnings.catch_warnings(), bar:
@@ -143,13 +145,12 @@ def _checked(problem: object, parameters: dict[str, Any]) -> dict[str, Array]:
             "nothing is varied; give an array with an entry per problem, such as l2=[1.0, 0.1] or sample_weight of "
             "shape (B, n)."
         )
-    fields = [name for name, each in getattr(type(problem), "__dataclass_fields__", {}).items() if each.init]
+    known = [name for name in parameters_of(problem) if name != "X"]
     varied = {}
     for name, values in parameters.items():
-        if name not in fields or name == "X":
-            known = ", ".join(each for each in fields if each != "X")
+        if name not in known:
             raise ValueError(
-                f"{name} is no parameter of {type(problem).__name__} that may vary, which has: {known}."
+                f"{name} is no parameter of {type(problem).__name__} that may vary, which has: {', '.join(known)}."
             )
         varied[name] = read_array(values, name)
         if varied[name].ndim == 0 or not len(varied[name]):
@@ -207,7 +208,7 @@ def _weighted_members(
     others: dict[int, Solution] = {}
     for place in np.flatnonzero(~met).tolist():
         near = points[place] if np.isfinite(points[place]).all() else first
-        others[place] = _alone(_made(problem, varied, place), None, near, tol)
+        others[place] = _alone(_made(problem, varied, place), near, tol)
         update()
     remembered = {name: sample_of(values) for name, values in varied.items() if values.ndim > 1}
 
@@ -253,7 +254,9 @@ def _members(
         together += solution is not None
         if solution is None:
             point = guess if points is None else np.asarray(points[place])
-            solution = _alone(each, solver, point if np.isfinite(point).all() else guess, tol)
+            near = point if np.isfinite(point).all() else guess
+            # a device without a solver was for all of them together
+            solution = _alone(each, near, tol, solver, None if solver is None else device)
         if solution.converged and "sample_weight" not in varied:
             guess = solution.x
         found.append(solution)
@@ -276,10 +279,12 @@ def _accepted(problem: Problem, x: Array, tol: float) -> Solution | None:
     return met_at(x, certificate, time.perf_counter() - start, problem, type(problem).__name__)
 
 
-def _alone(problem: Problem, solver: SolverLike, x0: Array, tol: float) -> Solution:
+def _alone(
+    problem: Problem, x0: Array, tol: float, solver: SolverLike = None, device: Any = None
+) -> Solution:
     left = time_left()
     if left <= 0.0:
         nothing = Certificate(math.inf, value_at(problem, x0), -math.inf)
         status = Status.TIME_LIMIT
         return found_at(x0, nothing, status, status.message, 0.0, problem, type(problem).__name__)
-    return problem.solve(solver, tol=tol, x0=x0, time_limit=None if math.isinf(left) else left)
+    return problem.solve(solver, tol=tol, x0=x0, time_limit=None if math.isinf(left) else left, device=device)

@@ -158,18 +158,24 @@ def read_columns(path: Any, *, delimiter: str | None = None) -> dict[str, Array]
     {'name': array(['Ann', 'Bob'], dtype=object), 'size': array(['1.5', ''], dtype=object)}
     """
     lines, first, names, delimiter = _heading(path, delimiter)
-    reader, rows = csv.reader((line + "\n" for _, line in lines), delimiter=delimiter, strict=True), []
+    at, rows = first[0], []
+
+    def texts() -> Iterator[str]:
+        nonlocal at
+        for number, line in lines:
+            at = number  # for messages
+            yield line + "\n"
+
     try:
-        for row in reader:
+        for row in csv.reader(texts(), delimiter=delimiter, strict=True):
             if len(row) != len(names):
-                where = f"{path}, line {reader.line_num + first[0]}"
                 raise ValueError(
-                    f"{where} has {len(row)} columns, expected {len(names)} as in line {first[0]}, with the delimiter "
-                    f"{delimiter!r}."
+                    f"{path}, line {at} has {len(row)} columns, expected {len(names)} as in line {first[0]}, with the "
+                    f"delimiter {delimiter!r}."
                 )
             rows.append([entry.strip() for entry in row])
     except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num + first[0]}: {error}.") from error
+        raise ValueError(f"{path}, line {at}: {error}; look for a quote that does not end.") from error
     if not rows:
         raise ValueError(f"{path} has no rows below the names of its columns.")
     table = np.array(rows, dtype=object)
@@ -192,9 +198,16 @@ def _heading(
     if delimiter is None:
         delimiter = max(_DELIMITERS, key=first[1].count)
     names = _columns(first, delimiter, path)
-    if len(set(names)) < len(names) or not names:
+    if not names:
         raise ValueError(
-            f"{path}: the first line names {shown(names)}, expected a name of its own for each column."
+            f"{path} is empty, expected a line with the names of the columns, and rows below it."
+        )
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        places = [place for place, name in enumerate(names, 1) if name == twice]
+        raise ValueError(
+            f"{path}: the first line has {shown(twice)} as the name of the columns {shown(places)}, expected a name of "
+            "its own for each column; rename all but one, and see that the first line has names."
         )
     return lines, first, names, delimiter
 
