@@ -201,6 +201,18 @@ def test_what_cannot_be_used_is_refused(files, words, message, capsys):
     assert re.search(message, error)
 
 
+def test_a_report_takes_any_names_of_columns(files, tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    names = "id,day,cost $x_$ ^,国,<b>&note</b>,fraud"
+    path.write_text((files / "table.csv").read_text().replace("id,day,amount,country,note,fraud", names, 1))
+    status, out, error = run(capsys, "fit", path, *FIT, "--report", tmp_path / "report.html")
+    assert (status, error) == (0, "")
+    page = (tmp_path / "report.html").read_text()
+    assert "&lt;b&gt;&amp;note" in page
+    assert "<b>" not in page
+    assert html.unescape(page.split("<pre>")[1].split("</pre>")[0]) in out
+
+
 def test_what_cannot_be_written_is_refused_before_the_fit(files, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     more = ["--save", tmp_path / "model", "--report", tmp_path / "report.html"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from convexrank import plotting
 from convexrank.commands.table_labels import Columns
 from convexrank.commands.table_model import Measured, TableModel
+from convexrank.plotting.style import plain
 
 Array = np.ndarray
 
@@ -69,7 +71,7 @@ def _moving(model: TableModel, columns: Columns) -> Any:
     spreads = {name: float(np.std(part)) for name, part in model.contributions(columns).items()}
     names = sorted(spreads, key=lambda name: spreads[name])[-_MOST:]
     panel = _panel()
-    panel.barh([name[:30] for name in names], [spreads[name] for name in names])
+    panel.barh([plain(name[:30]) for name in names], [spreads[name] for name in names])
     panel.set_xlabel("standard deviation of what the column adds to a score")
     return panel.figure
 
@@ -83,5 +85,8 @@ def _panel() -> Any:
 def _picture(figure: Any) -> str:
     """A figure as an address with its content."""
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=110, bbox_inches="tight")
+    with warnings.catch_warnings():
+        # names in letters that the font lacks are in the text above the figures
+        warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+        figure.savefig(file, format="png", dpi=110, bbox_inches="tight")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
