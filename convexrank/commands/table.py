@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from typing import Any
 
 from convexrank.backend.interruption import import_module
 from convexrank.commands.outcome import Outcome
+from convexrank.data.messages import names_in
 
 _EPILOG = """Numbers, categories and texts are encoded, gaps included; columns with dates
 have to be left out by --drop. Other options, such as --p 8 --l2 1e-3, are those
@@ -23,8 +23,8 @@ def add(commands: Any) -> None:
         "--positive", help="the label of the wanted rows (default: the larger of two numbers, or yes)"
     )
     fit.add_argument("--test", metavar="TABLE", help="rows to measure on (default: a quarter of the rows)")
-    fit.add_argument("--drop", type=_names, default=[], metavar="A,B", help="columns that are not features")
-    fit.add_argument("--category", type=_names, default=[], metavar="A,B", help="numbers that are names")
+    fit.add_argument("--drop", type=names_in, default=[], metavar="A,B", help="columns that are not features")
+    fit.add_argument("--category", type=names_in, default=[], metavar="A,B", help="numbers that are names")
     fit.add_argument(
         "--decimal", default=".", metavar="SIGN", help="sign before decimals (default: %(default)s)"
     )
@@ -57,11 +57,6 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     )
     parser.set_defaults(run=_run)
     return parser
-
-
-def _names(text: str) -> list[str]:
-    """Names with commas between them; one that has a comma stands in quotes."""
-    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
 
 
 def _run(arguments: argparse.Namespace) -> Outcome:

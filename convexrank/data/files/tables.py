@@ -15,7 +15,7 @@ import numpy as np
 
 from convexrank.data.checks.values import check_list, check_path
 from convexrank.data.files.lines import is_packed, split_quoted, text_lines
-from convexrank.data.messages import did_you_mean, shown
+from convexrank.data.messages import as_option, did_you_mean, shown
 
 __all__ = ["TableData", "read_columns", "read_table"]
 
@@ -253,8 +253,14 @@ def _parsed(
         where, row = f"{path}, line {line[0]}", _columns(line, delimiter, path)
         if len(row) != count:
             raise ValueError(f"{where} has {len(row)} columns, expected {count} as in line 1.")
-        values[i] = [_number(row[place], name, where) for name, place in wanted.items()]
-        texts[i] = row
+        values[i], texts[i] = [_number(row[place]) for place in places], row
+        wrong = [name for name, value in zip(wanted, values[i], strict=True) if not np.isfinite(value)]
+        if wrong:
+            raise ValueError(
+                f"{where}: column {wrong[0]!r} is {shown(row[wanted[wrong[0]]])}, expected a finite number, as in all "
+                f"of {shown(wrong)}; encode these, leave them out by drop (--drop {as_option(wrong)}), or take "
+                "`convexrank fit`, which encodes texts and gaps."
+            )
     return values, texts
 
 
@@ -267,17 +273,12 @@ def _texts(table: Array, place: int) -> Array:
     return np.array([text.strip() for text in table[:, place]])
 
 
-def _number(text: str, name: str, where: str) -> float:
+def _number(text: str) -> float:
+    """A number, NaN where a text is none."""
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
-        value = np.nan
-    if not np.isfinite(value):
-        raise ValueError(
-            f"{where}: column {name!r} is {shown(text)}, expected a finite number; encode it, or leave the column out "
-            f"by drop (--drop {name})."
-        )
-    return value
+        return np.nan
 
 
 def _numbers_or_texts(texts: Array) -> Array:

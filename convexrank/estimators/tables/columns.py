@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-import shlex
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -19,6 +16,7 @@ from sklearn.utils import check_array
 
 from convexrank.data import shown
 from convexrank.data.frames import is_missing
+from convexrank.data.messages import as_option
 
 Array = np.ndarray
 
@@ -127,7 +125,7 @@ def refuse_unreadable(columns: dict[str, Array], kinds: dict[str, str], decimal:
     if dates:
         found.append(
             f"the columns {shown(dates)} hold dates, expected numbers, categories or texts; make numbers of them, such "
-            f"as days since a day, or leave them out: drop={dates} (--drop {_as_option(dates)})."
+            f"as days since a day, or leave them out: drop={dates} (--drop {as_option(dates)})."
         )
     if written:
         entries = {name: _first_that_is_none(columns[name], decimal) for name in written}
@@ -136,17 +134,10 @@ def refuse_unreadable(columns: dict[str, Array], kinds: dict[str, str], decimal:
             f"the columns {shown(list(entries))} hold numbers, and entries such as {shown(list(entries.values()))}, "
             f"expected digits and {decimal!r}, or nothing. If {other!r} is the decimal sign, pass decimal={other!r} "
             f"(--decimal {other}); rewrite other entries, leave the columns out, or take them for names: "
-            f"categories={written} (--category {_as_option(written)})."
+            f"categories={written} (--category {as_option(written)})."
         )
     if found:
         raise ValueError(" ".join(found))
-
-
-def _as_option(names: list[str]) -> str:
-    """Names as one word of a command line."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="").writerow(names)
-    return shlex.quote(file.getvalue())
 
 
 def _first_that_is_none(column: Array, decimal: str) -> Any:
