@@ -6,14 +6,20 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.backend.deadline import ending_after
 from convexrank.core.capabilities import Batched
+from convexrank.core.results import Status
 from convexrank.inference import weights as resampling
 from convexrank.modelling import log_mean_exp, log_sum_exp
+from convexrank.solvers import weighted_newton
+from convexrank.solvers.jitted import _chunks
 from convexrank.solvers.jitted.devices import DeviceMemoryError, check_room, computing_on, find_device
 from convexrank.solvers.jitted.programs import accelerated, newton
 from tests.tolerances import tolerance
@@ -189,6 +195,20 @@ def test_games_are_played_on_a_device(seed):
     assert abs(dual.solve(device="cpu").value - dual.solve().value) <= tolerance("two solvers")
 
 
+def test_kernels_and_duals_run_on_a_device_alone_and_together():
+    kernel = cr.problems.KernelLearnedDivergence.random(0)
+    assert kernel.solve(device="cpu").solver == "jax-accelerated"
+    assert agree(kernel.solve(device="cpu"), kernel.solve())
+    for problem, varied in (
+        (kernel, {"l2": [0.1, 0.2]}),
+        (cr.problems.PageRankGame.random(0).dual(), {"bounded": [True, True]}),
+    ):
+        found = cr.solve_many(problem, device="cpu", **varied)
+        name, values = next(iter(varied.items()))
+        for solution, value in zip(found, values, strict=True):
+            assert agree(solution, problem.changed(**{name: value}).solve())
+
+
 # --- many problems ---------------------------------------------------------------------------------------------------
 
 
@@ -255,8 +275,6 @@ def test_shapes_that_differ_are_solved_in_several_programs():
 
 
 def test_a_wrong_point_of_the_batch_is_found_and_solved_alone(monkeypatch):
-    from convexrank.solvers import weighted_newton
-
     right = cr.solve_many(PUSH, sample_weight=WEIGHTS)
     assert right.together == 6
     points = weighted_newton.points_by_grams
@@ -370,6 +388,51 @@ def test_a_time_limit_is_for_all_of_them():
         found = cr.solve_many(PUSH, l2=np.geomspace(1.0, 0.01, 50), time_limit=1e-6)
     assert len(found) == 50
     assert not found.converged.all()
+
+
+@pytest.mark.parametrize("certified", [False, True])
+def test_problems_that_no_time_is_left_for_are_not_made(monkeypatch, certified):
+    made, late = [], Status.TIME_LIMIT
+    if certified:  # the time ends after the certificates, which say what points that are wrong have
+        monkeypatch.setattr(
+            weighted_newton, "points_by_grams", lambda some, first, tol: np.tile(first, (6, 1))
+        )
+        monkeypatch.setattr(sys.modules[cr.solve_many.__module__], "time_left", lambda: 0.0)
+    change = PUSH.changed
+    monkeypatch.setattr(type(PUSH), "changed", lambda self, **values: made.append(values) or change(**values))
+    with pytest.warns(cr.ConvergenceWarning, match="6 TIME_LIMIT"):
+        found = cr.solve_many(PUSH, sample_weight=WEIGHTS, time_limit=None if certified else 1e-9)
+    assert len(made) <= 3  # of which the certificates are made, and not one for each
+    assert found.statuses == (late,) * 6
+    assert np.isfinite(found.gaps).all() == certified
+    for place in (0, 5):
+        alone = change(sample_weight=WEIGHTS[place])
+        assert found[place].status is late
+        assert found[place].value == pytest.approx(alone.objective(found[place].x), rel=tolerance("atoms"))
+        assert not certified or found.gaps[place] >= alone.solve().gap
+    assert pickle.loads(pickle.dumps(found)).statuses == found.statuses
+
+
+def test_the_first_chunk_begins_with_one_iteration_and_none_takes_long():
+    """A chunk may be as long as the caller likes, and Ctrl-C is answered all the same."""
+    counts = []
+
+    class State:
+        x = SimpleNamespace(block_until_ready=lambda: None)
+
+    def advance(inner, count):
+        counts.append(count)
+        time.sleep(0.001 * count if count < 10 else 0.0)
+        return inner
+
+    _chunks.run_chunk(advance, State(), 10**9, np.inf)
+    assert counts[0] == 1
+    assert 1 <= counts[1] <= 2.0 / 0.001
+    with ending_after(1e-9):
+        _chunks.run_chunk(advance, State(), 7, np.inf)
+    assert len(counts) == 2
+    _chunks.run_chunk(advance, State(), 1, np.inf)
+    assert counts[2:] == [1]
 
 
 def test_frames_and_representation():

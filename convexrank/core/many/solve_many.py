@@ -15,9 +15,9 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import level_of_caller, progress_bar
 from convexrank.core.capabilities import Batched, value_at
 from convexrank.core.loop import SolverLike, certificate_of, scale_of
-from convexrank.core.many.solutions import Members, Solutions, found_at, met_at
+from convexrank.core.many.solutions import Members, Solutions, met_at, too_late
 from convexrank.core.problem import Problem
-from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status
+from convexrank.core.results import Certificate, ConvergenceWarning, Solution
 from convexrank.core.solving import class_at, home_of
 from convexrank.data import check_flag, check_positive, read_array, shown
 from convexrank.data.deprecation import progress_as_verbose
@@ -118,9 +118,10 @@ def solve_many(
     device = home_of(problem) if solver is None and device is None else device
     start, count = time.perf_counter(), len(next(iter(varied.values())))
     bar = progress_bar(verbose, count, f"{type(problem).__name__}, {count} problems")
-    with ending_after(limit), warnings.catch_warnings(), bar:
+    # the weights are read to their end, which is soon
+    together = None if solver is not None or device is not None else _weighted(problem, varied)
+    with ending_after(limit - (time.perf_counter() - start)), warnings.catch_warnings(), bar:
         warnings.simplefilter("ignore", ConvergenceWarning)
-        together = None if solver is not None or device is not None else _weighted(problem, varied)
         if together is not None:
             members, met = _weighted_members(problem, varied, together, tol, bar.update)
         else:
@@ -205,11 +206,14 @@ def _weighted_members(
     met = _met(bounds, tol)
     seconds = (time.perf_counter() - start) / count
     update(int(met.sum()))
+    points[~np.isfinite(points).all(axis=1)] = first
     others: dict[int, Solution] = {}
-    for place in np.flatnonzero(~met).tolist():
-        near = points[place] if np.isfinite(points[place]).all() else first
-        others[place] = _alone(_made(problem, varied, place), near, tol)
+    late = np.flatnonzero(~met).tolist()
+    while late and time_left() > 0.0:  # else there is none for making the problems, either
+        place = late.pop(0)
+        others[place] = _alone(_made(problem, varied, place), points[place], tol)
         update()
+    update(len(late))
     remembered = {name: sample_of(values) for name, values in varied.items() if values.ndim > 1}
 
     def made(place: int) -> Problem:
@@ -221,7 +225,8 @@ def _weighted_members(
                 )
         return _made(problem, varied, place)
 
-    return Members(points, bounds, others, made, type(problem).__name__, seconds), int(met.sum())
+    members = Members(points, bounds, others, made, type(problem).__name__, seconds, late)
+    return members, int(met.sum())
 
 
 def _met(bounds: tuple[Array, ...], tol: float) -> Array:
@@ -285,6 +290,5 @@ def _alone(
     left = time_left()
     if left <= 0.0:
         nothing = Certificate(math.inf, value_at(problem, x0), -math.inf)
-        status = Status.TIME_LIMIT
-        return found_at(x0, nothing, status, status.message, 0.0, problem, type(problem).__name__)
+        return too_late(x0, nothing, problem, type(problem).__name__)
     return problem.solve(solver, tol=tol, x0=x0, time_limit=None if math.isinf(left) else left, device=device)

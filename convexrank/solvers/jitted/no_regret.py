@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from convexrank.backend.deadline import rounds_in_time
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.graph_faces import JaxSaddle
-from convexrank.solvers.jitted._chunks import chosen, compiled, is_small, place
+from convexrank.solvers.jitted._chunks import chosen, compiled, is_small, place, run_chunk
 from convexrank.solvers.jitted.devices import check_device, computing_on
 
 Array = np.ndarray
@@ -87,11 +85,8 @@ class JaxNoRegretPlay:
     def step(self, problem: Solvable, state: State) -> State:
         """Run one chunk on the device."""
         memory: _Memory = state.memory
-        count, start = rounds_in_time(self.chunk, memory.pace), time.perf_counter()
         with computing_on(memory.device):
-            play = memory.advance(memory.play, count)
-            play.x.block_until_ready()
-        pace = (time.perf_counter() - start) / count
+            play, pace = run_chunk(memory.advance, memory.play, self.chunk, memory.pace)
         return _state(problem, replace(memory, play=play, pace=pace))
 
 
