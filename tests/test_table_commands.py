@@ -362,6 +362,15 @@ def test_tables_that_cannot_be_read_are_refused(text, message, tmp_path):
         read_columns(path)
 
 
+def test_the_delimiter_is_not_looked_for_within_names(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text('"cost, in, €";"city, land"\n"1,5";"Rome, IT"\n')
+    found = read_columns(path)
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "cost, in, €": ["1,5"], "city, land": ["Rome, IT"],
+    }  # fmt: skip
+
+
 def test_texts_go_on_over_lines(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text('a;b\n"one\ntwo"; 3 \n"x;y";4\n')
