@@ -75,9 +75,7 @@ class JaxNoRegretPlay:
 
         device = chosen(self.device)
         with computing_on(device):
-            game, s = place(
-                device, problem.face(JaxSaddle).game, np.zeros_like(x0), "float64", 8 * 4 * len(x0)
-            )
+            game, s = place(device, problem.face(JaxSaddle).game, np.zeros_like(x0), "float64", 0)
             small = is_small(game)
             advance = partial(compiled(programs.advance, small), game)
             play = advance(compiled(programs.start, small)(game, s), 0)
