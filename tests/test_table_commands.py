@@ -118,7 +118,7 @@ def test_rows_without_labels_are_ranked_and_not_measured(files, model, capsys):
     assert run(capsys, "predict", model, unlabelled, "--top", 2)[0] == 0
     status, _, error = run(capsys, "evaluate", model, unlabelled)
     assert status == 2
-    assert "label is 'fraud'" in error
+    assert f"label is 'fraud', which is no column of {unlabelled}" in error
 
 
 def test_an_evaluation_is_that_of_the_fit(files, model, capsys):
