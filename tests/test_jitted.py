@@ -19,7 +19,7 @@ from convexrank.core.results import Status
 from convexrank.inference import weights as resampling
 from convexrank.modelling import log_mean_exp, log_sum_exp
 from convexrank.solvers import weighted_newton
-from convexrank.solvers.jitted import _chunks
+from convexrank.solvers.jitted import _chunks, batches
 from convexrank.solvers.jitted.devices import DeviceMemoryError, check_room, computing_on, find_device
 from convexrank.solvers.jitted.programs import accelerated, newton
 from tests.tolerances import tolerance
@@ -92,7 +92,17 @@ def test_a_device_that_is_full_is_named_with_the_bytes(monkeypatch):
     )
     with pytest.raises(MemoryError, match="The problem is as it was"):
         PUSH.solve(device="cpu")
+    game = cr.problems.PageRankGame.random(0)
+    for problem in (game, game.dual()):
+        with pytest.raises(MemoryError, match="small:0 is full: the solve needs about"):
+            problem.solve(device="cpu")
     assert np.array_equal(PUSH.solve().x, before.x)
+    # X would fit, the weights of all problems do not
+    monkeypatch.setattr(Full, "memory_stats", lambda self: {"bytes_limit": 8 * X.nbytes})
+    monkeypatch.setattr(batches, "check_room", lambda device, needed: check_room(Full(), needed))
+    with pytest.raises(MemoryError, match="small:0 is full: the solve needs about"):
+        cr.solve_many(PUSH, sample_weight=np.tile(WEIGHTS, (4, 1)), device="cpu")
+    assert cr.solve_many(PUSH, l2=[0.1, 0.2], device="cpu").converged.all()
 
 
 def test_data_in_single_precision_say_what_they_cannot_reach():
@@ -207,6 +217,14 @@ def test_kernels_and_duals_run_on_a_device_alone_and_together():
         name, values = next(iter(varied.items()))
         for solution, value in zip(found, values, strict=True):
             assert agree(solution, problem.changed(**{name: value}).solve())
+
+
+def test_games_whose_gap_falls_slowly_are_not_called_failed():
+    """In numpy, too, they end at max_iter; gaps of single chunks go up and down for some hundreds."""
+    game = cr.problems.PageRankGame.random(46)
+    with pytest.warns(cr.ConvergenceWarning, match="MAX_ITER"):
+        found = game.solve("jax-no-regret-play", tol=1e-5, max_iter=400)
+    assert 0.0 < found.gap < 5e-5
 
 
 # --- many problems ---------------------------------------------------------------------------------------------------

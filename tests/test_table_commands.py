@@ -118,7 +118,7 @@ def test_rows_without_labels_are_ranked_and_not_measured(files, model, capsys):
     assert run(capsys, "predict", model, unlabelled, "--top", 2)[0] == 0
     status, _, error = run(capsys, "evaluate", model, unlabelled)
     assert status == 2
-    assert "label is 'fraud'" in error
+    assert f"label is 'fraud', which is no column of {unlabelled}" in error
 
 
 def test_an_evaluation_is_that_of_the_fit(files, model, capsys):
@@ -360,6 +360,15 @@ def test_tables_that_cannot_be_read_are_refused(text, message, tmp_path):
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         read_columns(path)
+
+
+def test_the_delimiter_is_not_looked_for_within_names(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text('"cost, in, €";"city, land"\n"1,5";"Rome, IT"\n')
+    found = read_columns(path)
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "cost, in, €": ["1,5"], "city, land": ["Rome, IT"],
+    }  # fmt: skip
 
 
 def test_texts_go_on_over_lines(tmp_path):

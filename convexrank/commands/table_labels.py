@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.data import check_choice, shown
+from convexrank.data import check_choice, did_you_mean, shown
 from convexrank.estimators.tables.columns import is_gap
 
 Array = np.ndarray
@@ -75,8 +75,13 @@ class Labels:
         Raises
         ------
         ValueError
-            When there are fewer rows than the list is to have, or one class.
+            When there are no labels, fewer rows than the list is to have, or one class.
         """
+        if self.column not in columns:
+            raise ValueError(
+                f"label is {self.column!r}{did_you_mean(self.column, columns)}, which is no column of {where}; "
+                "expected the labels there, to measure a list (`convexrank predict` ranks rows without)."
+            )
         y = self.wanted(columns)
         if not 0 < y.sum() < len(y):
             raise ValueError(

@@ -46,6 +46,11 @@ class TableModel:
         """Return what each column adds to the scores of rows."""
         return self.encoder.contributions(self.ranker.coef_, columns)
 
+    def spreads(self, columns: Columns) -> dict[str, float]:
+        """Return the standard deviation over rows of what each column adds to scores, the largest first."""
+        spreads = {name: float(np.std(part)) for name, part in self.contributions(columns).items()}
+        return dict(sorted(spreads.items(), key=lambda item: -item[1]))
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -13,7 +13,7 @@ import numpy as np
 from convexrank import plotting
 from convexrank.commands.table_labels import Columns
 from convexrank.commands.table_model import Measured, TableModel
-from convexrank.plotting.style import plain
+from convexrank.plotting.style import plain, styles
 
 Array = np.ndarray
 
@@ -29,9 +29,15 @@ _MOST = 12
 
 
 def write(
-    path: str, model: TableModel, columns: Columns, y: Array, found: Measured, lines: list[str]
+    path: str,
+    model: TableModel,
+    columns: Columns,
+    y: Array,
+    found: Measured,
+    spreads: dict[str, float],
+    lines: list[str],
 ) -> None:
-    """Write the page about a model on the rows on which it was measured."""
+    """Write the page about a model on the rows on which it was measured; spreads are those that the lines have."""
     scores = {
         "push": model.scores(columns),
         "logistic regression": model.scores_of_baseline(columns),
@@ -40,7 +46,7 @@ def write(
     figures = {
         "Share of wanted rows in lists of each length": _precisions(y, scores, found.top),
         "Wanted rows found against others in the list, and the start of it": panels[0].figure,
-        "Columns that move scores most": _moving(model, columns),
+        "Columns that move scores most": _moving(spreads),
     }
     title = f"{model.labels.column} = {model.labels.positive}: the best {found.top} of {found.rows} rows"
     shown = "".join(
@@ -56,9 +62,9 @@ def _precisions(y: Array, scores: dict[str, Array], top: int) -> Any:
     """The precision of lists of each length, up to four times the one that is wanted."""
     panel = _panel()
     lengths = np.arange(1, min(4 * top, len(y)) + 1)
-    for name, values in scores.items():
-        hits = np.cumsum(y[np.argsort(-values, kind="stable")])[: len(lengths)]
-        panel.plot(lengths, hits / lengths, label=name)
+    for name, style in styles(scores).items():  # the colours that plotting.roc gives them
+        hits = np.cumsum(y[np.argsort(-scores[name], kind="stable")])[: len(lengths)]
+        panel.plot(lengths, hits / lengths, label=name, **style)
     panel.axvline(top, color="0.6", linewidth=0.8)
     panel.axhline(y.mean(), color="0.6", linewidth=0.8, linestyle=":")
     panel.set(xlabel="length of the list (dotted: any rows)", ylabel="share of wanted rows", ylim=(0.0, 1.05))
@@ -66,10 +72,9 @@ def _precisions(y: Array, scores: dict[str, Array], top: int) -> Any:
     return panel.figure
 
 
-def _moving(model: TableModel, columns: Columns) -> Any:
-    """The spread of what each column adds to the scores."""
-    spreads = {name: float(np.std(part)) for name, part in model.contributions(columns).items()}
-    names = sorted(spreads, key=lambda name: spreads[name])[-_MOST:]
+def _moving(spreads: dict[str, float]) -> Any:
+    """The spread of what each column adds to the scores, the largest at the top."""
+    names = list(spreads)[:_MOST][::-1]
     panel = _panel()
     panel.barh([plain(name[:30]) for name in names], [spreads[name] for name in names])
     panel.set_xlabel("standard deviation of what the column adds to a score")

@@ -46,9 +46,9 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
     with quiet():
         model = fitted(rows, labels, encoder, options, top / len(y) if arguments.search else None)
     solution = model.ranker.solution_
-    found = measured(model, others, y, top)
+    found, spreads = measured(model, others, y, top), model.spreads(rows)
     lines = [*_columns(model, len(rows[labels.column])), "", *_measures(found, where, model)]
-    lines += ["", "columns that move scores most", *_moving(model, rows), ""]
+    lines += ["", "columns that move scores most", *_moving(spreads), ""]
     if model.chosen:
         lines.append(
             f"chosen by cross-validation: {', '.join(f'{k} = {v:g}' for k, v in model.chosen.items())}"
@@ -63,7 +63,7 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
     if arguments.report:
         from convexrank.commands.table_report import write
 
-        write(arguments.report, model, others, y, found, lines)
+        write(arguments.report, model, others, y, found, spreads, lines)
         lines.append(f"report: {arguments.report}")
     return Outcome("\n".join(lines), FINE if solution.converged else DISAGREES)
 
@@ -151,10 +151,9 @@ def _measures(found: Measured, where: str, model: TableModel) -> list[str]:
     ]
 
 
-def _moving(model: TableModel, columns: Columns, most: int = 10) -> list[str]:
+def _moving(spreads: dict[str, float], most: int = 10) -> list[str]:
     """The columns whose contributions spread most."""
-    spreads = {name: float(np.std(part)) for name, part in model.contributions(columns).items()}
-    order = sorted(spreads, key=lambda name: -spreads[name])[:most]
+    order = list(spreads)[:most]
     width = min(40, max(map(len, order)))
     return [f"  {name[:width]:<{width}}  {spreads[name]:.4f}" for name in order]
 

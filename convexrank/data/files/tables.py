@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
@@ -196,7 +197,7 @@ def _heading(
     lines = ((number, line) for number, line in text_lines(path) if line.strip())
     first = next(lines, (1, ""))
     if delimiter is None:
-        delimiter = max(_DELIMITERS, key=first[1].count)
+        delimiter = max(_DELIMITERS, key=re.sub('"[^"]*"', "", first[1]).count)  # not within names in quotes
     names = _columns(first, delimiter, path)
     if not names:
         raise ValueError(

@@ -171,9 +171,18 @@ def place(
         check_time()
         return both
     check_room(device, needed)
-    made = jax.device_put(make(), device)
+    made = make()
+    check_room(device, bytes_to_move(made))
+    made = jax.device_put(made, device)
     check_time()  # moving large data takes seconds, and so does compiling
     return made, jax.device_put(np.asarray(x0, dtype=dtype), device)
+
+
+def bytes_to_move(made: Any) -> int:
+    """Return how many bytes of a pytree are on the host yet."""
+    import jax
+
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(made) if isinstance(leaf, np.ndarray))
 
 
 def bytes_of(face: Compiled, columns: int) -> int:

@@ -12,7 +12,7 @@ from convexrank.backend.compilation import jit
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Shape, Solvable
 from convexrank.core.loop import scale_of
-from convexrank.solvers.jitted._chunks import bytes_of, is_small, run_chunk
+from convexrank.solvers.jitted._chunks import bytes_of, bytes_to_move, is_small, run_chunk
 from convexrank.solvers.jitted.accelerated import JaxAccelerated
 from convexrank.solvers.jitted.devices import check_room, computing_on, find_device
 from convexrank.solvers.jitted.newton import JaxNewton
@@ -107,6 +107,7 @@ class _Batch:
             column[0] if axis is None else np.stack(column)
             for column, axis in zip(columns, axes, strict=True)
         ]
+        check_room(device, bytes_to_move(shared))
         self.leaves = [jax.device_put(leaf, device) for leaf in shared]
         small = is_small(leaves[0])
         built = problems[0].dimension <= JaxNewton.columns

@@ -18,7 +18,8 @@ from convexrank.solvers.jitted.devices import check_device, computing_on
 
 Array = np.ndarray
 
-# Chunks without a smaller gap after which rounding is reached.
+# Chunks without a smaller gap, at least, after which rounding is reached. Gaps fall as one over the rounds, unevenly:
+# as many chunks as all before may go by without a smaller one.
 _PATIENCE = 50
 
 
@@ -74,9 +75,7 @@ class JaxNoRegretPlay:
 
         device = chosen(self.device)
         with computing_on(device):
-            game, s = place(
-                device, problem.face(JaxSaddle).game, np.zeros_like(x0), "float64", 8 * 4 * len(x0)
-            )
+            game, s = place(device, problem.face(JaxSaddle).game, np.zeros_like(x0), "float64", 0)
             small = is_small(game)
             advance = partial(compiled(programs.advance, small), game)
             play = advance(compiled(programs.start, small)(game, s), 0)
@@ -97,6 +96,7 @@ class _Memory:
     play: Any = field(repr=False)
     lowest: float = np.inf
     idle: int = 0
+    chunks: int = 0
     pace: float = np.inf
 
 
@@ -105,7 +105,7 @@ def _state(problem: Solvable, memory: _Memory) -> State:
     play = memory.play
     x, gap = problem.project_feasible(np.asarray(play.x, dtype=np.float64)), float(play.gap)
     idle = 0 if gap < memory.lowest else memory.idle + 1
-    memory = replace(memory, lowest=min(gap, memory.lowest), idle=idle)
+    memory = replace(memory, lowest=min(gap, memory.lowest), idle=idle, chunks=memory.chunks + 1)
     witness = Witness(np.asarray(play.s, dtype=np.float64)[None, :], np.ones(1))
-    stalled = bool(play.stalled) or idle >= _PATIENCE
+    stalled = bool(play.stalled) or idle >= max(_PATIENCE, memory.chunks - idle)
     return State(x, problem.objective(x), max(gap, 0.0), memory, stalled=stalled, witness=witness)
