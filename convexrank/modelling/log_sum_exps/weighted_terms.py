@@ -18,7 +18,7 @@ from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
 Array = np.ndarray
 
 # Numbers of a block of problems, one for each row: they stay in the cache.
-BLOCK = 1 << 17
+BLOCK = 1 << 16
 # Products of matrices take as long for so many columns as for some fewer.
 WIDTH = 8
 # Weights up to this number are held by terms; of more there is no second copy.
