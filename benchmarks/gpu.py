@@ -146,6 +146,9 @@ def resampled(rounds: int) -> dict[str, float]:
         {
             "one warm solve": problem.solve,
             "together": lambda: cr.solve_many(problem, sample_weight=draws),
+            "with the draws, bootstrap_weights": lambda: cr.inference.bootstrap_weights(
+                problem, _BOOTSTRAPS, seed=0, tol=1e-8
+            ),
             "of these reading the weights": lambda: problem.face(Batched).members(draws, None),
             "of these the steps": lambda: points_by_grams(members, first.x, 1e-8),
             "of these the certificates": lambda: members.certificates(points),

@@ -33,3 +33,12 @@ def test_the_changelog_of_the_project_parses(page):
     assert not list(tree.findall(lambda node: node.tagname == "system_message"))
     items = list(tree.findall(lambda node: node.tagname == "list_item"))
     assert len(items) == sum(line.startswith("* ") for line in text.splitlines())
+
+
+def test_the_first_release_is_told_in_ten_lines():
+    text = (DOCS.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    first = text.partition("\n## 0.1.0 (")[2].splitlines()[1:]
+    lines = [line for line in first if line]
+    assert lines[0] == "The first release, in ten lines."
+    assert len(lines) == 11
+    assert all(line.startswith("* ") for line in lines[1:]), "what changed on the way is in the history"

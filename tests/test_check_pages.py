@@ -94,6 +94,7 @@ def test_prose_is_not_code(check, tree):
         ("![a](docs/nowhere.png)", "link to 'docs/nowhere.png'"),
         ("see `docs/nowhere.py`", "file 'docs/nowhere.py'"),
         ("-" * 131, "prose of 131 columns"),
+        ("-" * 129 + f"[](https://{'a' * 131})", "prose of 133 columns"),  # less the address
     ],
 )
 def test_a_planted_fault_of_markdown_is_found(check, tree, words, complaint):

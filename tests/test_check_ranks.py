@@ -55,6 +55,43 @@ def test_vectors_of_other_packages(ranks_of, gap):
     assert np.abs(found - exact(networkx.to_numpy_array(graph))).sum() <= certificate.gap
 
 
+class _Elsewhere:
+    """A frame that is not in pandas, as one of cudf is not: it has columns, and becomes one of pandas."""
+
+    def __init__(self, frame):
+        self.columns, self.to_pandas = frame.columns, lambda: frame
+
+
+@pytest.mark.parametrize("library", ["pandas", "cudf"])
+def test_data_frames_as_cugraph_returns_them(library):
+    pandas = pytest.importorskip("pandas")
+    graph = networkx.gnp_random_graph(40, 0.1, seed=1, directed=True)
+    ranks = networkx.pagerank(graph, tol=1e-12, max_iter=500)
+    order = np.random.default_rng(0).permutation(40)
+    frame = pandas.DataFrame({"pagerank": [ranks[node] for node in order], "vertex": order})
+    given = _Elsewhere(frame) if library == "cudf" else frame
+    assert cr.check_ranks(given, graph).gap == cr.check_ranks(ranks, graph).gap < 1e-10
+    named = networkx.relabel_nodes(graph, str)
+    assert cr.check_ranks(frame.assign(vertex=[str(node) for node in order]), named).gap < 1e-10
+    assert (
+        cr.check_ranks(frame.assign(vertex=order[::-1]), graph).gap > 0.1
+    )  # a planted error: other nodes' ranks
+
+
+def test_data_frames_of_other_forms_are_refused():
+    pandas = pytest.importorskip("pandas")
+    graph = networkx.DiGraph([(0, 1), (1, 0)])
+    for columns, message in (
+        ({"vertex": [0, 0], "pagerank": [0.5, 0.5]}, "vertex 0 twice"),
+        ({"vertex": [0, 7], "pagerank": [0.5, 0.5]}, "there is none for 1"),
+        ({"node": [0, 1], "pagerank": [0.5, 0.5]}, "expected 'vertex' and one of ranks"),
+        ({"vertex": [0, 1], "hubs": [0.5, 0.5], "authorities": [0.5, 0.5]}, "expected 'vertex'"),
+        ({"vertex": [0, 1], "pagerank": [0.5, np.nan]}, "ranks"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cr.check_ranks(pandas.DataFrame(columns), graph)
+
+
 def test_names_and_refusals():
     graph = networkx.DiGraph([("a", "b"), ("b", "a"), ("c", "a")])
     ranks = networkx.pagerank(graph, tol=1e-12, max_iter=1000)

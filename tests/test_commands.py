@@ -113,6 +113,7 @@ def test_solve_says_one_when_the_answer_is_not_certified(capsys, table):
     [
         (["--label", "sik", "--p", "2"], "did you mean 'sick'"),
         (["--label", "sick", "--p", "2"], "line 2: column 'note' is 'n0'"),
+        (["--label", "sick", "--p", "2", "--drop", "note,noet"], "drop is 'noet' (did you mean 'note'?)"),
         (["--label", "sick", "--drop", "note"], "needs --p"),
         (["--label", "sick", "--drop", "note", "--p", "2", "--l3", "1"], "did you mean '--l2'"),
         (["--label", "sick", "--drop", "note", "--p", "2", "--p", "3"], "--p is given twice"),
@@ -244,11 +245,15 @@ def test_lists_fit_in_the_width_and_are_complete(capsys):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "first line names"),
+        ("", "is empty, expected a line with the names"),
         ("a,a,y\n1,2,3\n", "a name of its own"),
         ("a,y\n", "no rows"),
         ("a,y\n1\n", "line 2 has 1 columns"),
         ("a,y\n1,0\n\nnan,1\n", "line 4: column 'a' is 'nan'"),
+        (
+            'a,"b, c",d,y\n1,2,3,0\nx,u,3,1\n',
+            r"line 3: column 'a' is 'x'.*\['a', 'b, c'\].*--drop 'a,\"b, c\"'",
+        ),
         ("y\n1\n", "no column left"),
         ("a,y\n1,0\n1," + "x" * 200_000, "line 3 cannot be split into columns .field larger"),
         ("a,y" + "x" * 200_000, "line 1 cannot be split into columns .field larger"),

@@ -257,8 +257,8 @@ def test_newton_steps_that_are_rounding_are_taken_with_a_ridge(seed):
 
 def test_the_bundle_method_goes_on_where_l2_is_rounding():
     rng = np.random.default_rng(2)
-    X = rng.normal(size=(60, 100))
-    problem = cr.problems.RmaxPush(1e8 * X, X[:, 0] + 0.3 * rng.normal(size=60) > 0.0, "hinge", l2=0.1)
+    X = rng.normal(size=(30, 50))
+    problem = cr.problems.RmaxPush(1e8 * X, X[:, 0] + 0.3 * rng.normal(size=30) > 0.0, "hinge", l2=0.1)
     with pytest.warns(cr.ConvergenceWarning, match="no further progress"):
         alone = problem.solve(cr.solvers.Continuation(hand_over=False))
     assert alone.status is cr.Status.FAILED

@@ -12,9 +12,9 @@ import pytest
 
 from convexrank.data import check_real, check_vector
 from tests.fuzzer import judge
-from tests.fuzzer.allowed import is_allowed
+from tests.fuzzer.allowed import is_allowed, is_endless
 from tests.fuzzer.calls import calls_of, public
-from tests.fuzzer.run import cases, everything, fuzz
+from tests.fuzzer.run import cases, everything, fuzz, judged
 
 # Cases of each call, about a minute of them, and the seed that decides which; `make fuzz` tries many more.
 CASES = int(os.environ.get("CONVEXRANK_FUZZ_CASES", "6"))
@@ -149,6 +149,13 @@ def test_planted_faults_are_found(function, monkeypatch):
     assert PLANTED[function] in {finding.kind for finding in found}, found[:5]
 
 
+def test_only_what_never_ends_is_not_waited_for():
+    link = "convexrank.problems.realizable.realizable_link.RealizableLink#0:RealizableLink"
+    assert is_endless(link, "X", "~an entry 2**63")
+    assert not is_endless(link, "X", "~an entry 1.5")
+    assert not is_endless(link, "y", "~an entry 2**63")
+
+
 # What the fuzzer found with every value, each with the parameter: the calls of the suite take a sample.
 FOUND = [
     ("convexrank.problems.graph_ranks.lpq_rank.LpqRank", "k"),
@@ -192,8 +199,6 @@ def test_every_value_of_what_was_found(name, parameter, tmp_path, monkeypatch):
         judge_of = judge.Judge(f"{name}#{number}:{call.function.__qualname__}", call)
         for place, label, value, same in cases(call):
             if place == parameter:
-                made = value if label.startswith("~") else value()
-                found += (
-                    [one] if (one := judge_of.judge(place, label, made, same)) and not is_allowed(one) else []
-                )
+                one = judged(judge_of, place, label, value, same)
+                found += [one] if one and not is_allowed(one) else []
     assert not found, "\n".join(map(str, found[:10]))

@@ -6,14 +6,20 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.backend.deadline import ending_after
 from convexrank.core.capabilities import Batched
+from convexrank.core.results import Status
 from convexrank.inference import weights as resampling
 from convexrank.modelling import log_mean_exp, log_sum_exp
+from convexrank.solvers import weighted_newton
+from convexrank.solvers.jitted import _chunks, batches
 from convexrank.solvers.jitted.devices import DeviceMemoryError, check_room, computing_on, find_device
 from convexrank.solvers.jitted.programs import accelerated, newton
 from tests.tolerances import tolerance
@@ -48,6 +54,9 @@ def test_a_device_that_is_not_there_or_of_no_use_is_refused():
         ValueError, match=r"device is 'tpu', and JAX has no such device in this process, but cpu:0"
     ):
         PUSH.solve(device="tpu")
+    for name in ("cpu:1", "cpu:-1", "cpu:", "cpu:x", "", "cpu:0:0"):
+        with pytest.raises(ValueError, match=f"device is '{name}', and JAX has no such device"):
+            find_device(name)
     with pytest.raises(TypeError, match="device is 3, expected 'cpu'"):
         PUSH.solve(device=3)
     with pytest.raises(ValueError, match="solver newton runs in numpy"):
@@ -83,7 +92,17 @@ def test_a_device_that_is_full_is_named_with_the_bytes(monkeypatch):
     )
     with pytest.raises(MemoryError, match="The problem is as it was"):
         PUSH.solve(device="cpu")
+    game = cr.problems.PageRankGame.random(0)
+    for problem in (game, game.dual()):
+        with pytest.raises(MemoryError, match="small:0 is full: the solve needs about"):
+            problem.solve(device="cpu")
     assert np.array_equal(PUSH.solve().x, before.x)
+    # X would fit, the weights of all problems do not
+    monkeypatch.setattr(Full, "memory_stats", lambda self: {"bytes_limit": 8 * X.nbytes})
+    monkeypatch.setattr(batches, "check_room", lambda device, needed: check_room(Full(), needed))
+    with pytest.raises(MemoryError, match="small:0 is full: the solve needs about"):
+        cr.solve_many(PUSH, sample_weight=np.tile(WEIGHTS, (4, 1)), device="cpu")
+    assert cr.solve_many(PUSH, l2=[0.1, 0.2], device="cpu").converged.all()
 
 
 def test_data_in_single_precision_say_what_they_cannot_reach():
@@ -145,6 +164,7 @@ def test_arrays_on_another_device_choose_it():
         import os
         os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=2"
         import jax, numpy as np, convexrank as cr
+        from convexrank.solvers.jitted import batches
         X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
         there = jax.device_put(X, jax.devices()[1])
         problem = cr.problems.PNormPush(there, X[:, 0] > 0.3, p=2, l2=0.1)
@@ -152,6 +172,11 @@ def test_arrays_on_another_device_choose_it():
         here = cr.problems.PNormPush(jax.device_put(X, jax.devices()[0]), X[:, 0] > 0.3, p=2, l2=0.1)
         state = cr.solvers.JaxNewton(device="cpu:1").init(problem, np.zeros(3))
         print(here.solve().solver, state.memory.inner.x.devices())
+        no_loop = cr.problems.TopPush(there, X[:, 0] > 0.3, l2=0.1)
+        used, inner = [], batches.computing_on
+        batches.computing_on = lambda device: used.append(device.id) or inner(device)
+        print(no_loop.solve().solver, cr.solve_many(problem, sample_weight=np.ones((4, 40))).together, used)
+        print(cr.solve_many(no_loop, l2=[1.0, 0.1])[1].solver, used)
         try:
             cr.problems.PNormPush(there, jax.device_put(np.array(X[:, 0] > 0.3), jax.devices()[0]), p=2, l2=0.1)
         except ValueError as error:
@@ -160,7 +185,9 @@ def test_arrays_on_another_device_choose_it():
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
     )
-    first, second, refused = done.stdout.strip().splitlines()
+    first, second, fits, fits_not, refused = done.stdout.strip().splitlines()
+    assert fits == "continuation 4 [1]"
+    assert fits_not == "continuation [1]"
     assert refused.startswith("arrays lie on different devices: cpu:0, cpu:1; put them on one")
     assert first == "jax-newton jax-newton newton"
     assert second.startswith("newton {")
@@ -176,6 +203,28 @@ def test_games_are_played_on_a_device(seed):
     assert abs(found.value - first.value) <= found.gap + first.gap
     dual = game.dual()
     assert abs(dual.solve(device="cpu").value - dual.solve().value) <= tolerance("two solvers")
+
+
+def test_kernels_and_duals_run_on_a_device_alone_and_together():
+    kernel = cr.problems.KernelLearnedDivergence.random(0)
+    assert kernel.solve(device="cpu").solver == "jax-accelerated"
+    assert agree(kernel.solve(device="cpu"), kernel.solve())
+    for problem, varied in (
+        (kernel, {"l2": [0.1, 0.2]}),
+        (cr.problems.PageRankGame.random(0).dual(), {"bounded": [True, True]}),
+    ):
+        found = cr.solve_many(problem, device="cpu", **varied)
+        name, values = next(iter(varied.items()))
+        for solution, value in zip(found, values, strict=True):
+            assert agree(solution, problem.changed(**{name: value}).solve())
+
+
+def test_games_whose_gap_falls_slowly_are_not_called_failed():
+    """In numpy, too, they end at max_iter; gaps of single chunks go up and down for some hundreds."""
+    game = cr.problems.PageRankGame.random(46)
+    with pytest.warns(cr.ConvergenceWarning, match="MAX_ITER"):
+        found = game.solve("jax-no-regret-play", tol=1e-5, max_iter=400)
+    assert 0.0 < found.gap < 5e-5
 
 
 # --- many problems ---------------------------------------------------------------------------------------------------
@@ -209,14 +258,29 @@ def test_batches_of_different_lengths_and_unknown_names_are_refused():
         cr.solve_many(PUSH, l2=[1.0, 0.1, 0.01], p=[1.0, 2.0])
     with pytest.raises(ValueError, match="nothing is varied"):
         cr.solve_many(PUSH)
-    with pytest.raises(ValueError, match="q is no parameter of PNormPush"):
+    known = "that may vary, which has: l2, l1, dtype, y, qid, sample_weight, p"
+    with pytest.raises(ValueError, match=f"q is no parameter of PNormPush {known}"):
         cr.solve_many(PUSH, q=[1.0])
+    lists = cr.problems.ListNet(X, Y, qid=np.arange(ROWS) // 8, l2=0.1)
+    with pytest.raises(ValueError, match="sample_weight is no parameter of ListNet that may vary"):
+        cr.solve_many(lists, sample_weight=WEIGHTS)
+    with pytest.raises(ValueError, match=r"expected one with sample_weight.*it takes no sample_weight"):
+        cr.inference.bootstrap_weights(lists, 4, seed=0)
     with pytest.raises(ValueError, match="problem 1: l2 is -1"):
         cr.solve_many(PUSH, l2=[1.0, -1.0])
     with pytest.raises(ValueError, match=r"problem 0: .*sample_weight"):
         cr.solve_many(PUSH, sample_weight=WEIGHTS[:, :50])
     with pytest.raises(ValueError, match="no compiled loop"):
         cr.solve_many(cr.problems.TopPush(X, Y, l2=0.1), l2=[1.0, 0.1], device="cpu")
+
+
+def test_a_solver_takes_the_device_of_many_problems():
+    found = cr.solve_many(PUSH, l2=[0.3, 0.1], solver="jax-newton", device="cpu")
+    assert [solution.solver for solution in found] == ["jax-newton"] * 2
+    with pytest.raises(ValueError, match="device is 'tpu', and JAX has no such device"):
+        cr.solve_many(PUSH, l2=[0.3, 0.1], solver="jax-newton", device="tpu")
+    with pytest.raises(ValueError, match="solver newton runs in numpy"):
+        cr.solve_many(PUSH, l2=[0.3, 0.1], solver="newton", device="cpu")
 
 
 def test_shapes_that_differ_are_solved_in_several_programs():
@@ -229,8 +293,6 @@ def test_shapes_that_differ_are_solved_in_several_programs():
 
 
 def test_a_wrong_point_of_the_batch_is_found_and_solved_alone(monkeypatch):
-    from convexrank.solvers import weighted_newton
-
     right = cr.solve_many(PUSH, sample_weight=WEIGHTS)
     assert right.together == 6
     points = weighted_newton.points_by_grams
@@ -344,6 +406,51 @@ def test_a_time_limit_is_for_all_of_them():
         found = cr.solve_many(PUSH, l2=np.geomspace(1.0, 0.01, 50), time_limit=1e-6)
     assert len(found) == 50
     assert not found.converged.all()
+
+
+@pytest.mark.parametrize("certified", [False, True])
+def test_problems_that_no_time_is_left_for_are_not_made(monkeypatch, certified):
+    made, late = [], Status.TIME_LIMIT
+    if certified:  # the time ends after the certificates, which say what points that are wrong have
+        monkeypatch.setattr(
+            weighted_newton, "points_by_grams", lambda some, first, tol: np.tile(first, (6, 1))
+        )
+        monkeypatch.setattr(sys.modules[cr.solve_many.__module__], "time_left", lambda: 0.0)
+    change = PUSH.changed
+    monkeypatch.setattr(type(PUSH), "changed", lambda self, **values: made.append(values) or change(**values))
+    with pytest.warns(cr.ConvergenceWarning, match="6 TIME_LIMIT"):
+        found = cr.solve_many(PUSH, sample_weight=WEIGHTS, time_limit=None if certified else 1e-9)
+    assert len(made) <= 3  # of which the certificates are made, and not one for each
+    assert found.statuses == (late,) * 6
+    assert np.isfinite(found.gaps).all() == certified
+    for place in (0, 5):
+        alone = change(sample_weight=WEIGHTS[place])
+        assert found[place].status is late
+        assert found[place].value == pytest.approx(alone.objective(found[place].x), rel=tolerance("atoms"))
+        assert not certified or found.gaps[place] >= alone.solve().gap
+    assert pickle.loads(pickle.dumps(found)).statuses == found.statuses
+
+
+def test_the_first_chunk_begins_with_one_iteration_and_none_takes_long():
+    """A chunk may be as long as the caller likes, and Ctrl-C is answered all the same."""
+    counts = []
+
+    class State:
+        x = SimpleNamespace(block_until_ready=lambda: None)
+
+    def advance(inner, count):
+        counts.append(count)
+        time.sleep(0.001 * count if count < 10 else 0.0)
+        return inner
+
+    _chunks.run_chunk(advance, State(), 10**9, np.inf)
+    assert counts[0] == 1
+    assert 1 <= counts[1] <= 2.0 / 0.001
+    with ending_after(1e-9):
+        _chunks.run_chunk(advance, State(), 7, np.inf)
+    assert len(counts) == 2
+    _chunks.run_chunk(advance, State(), 1, np.inf)
+    assert counts[2:] == [1]
 
 
 def test_frames_and_representation():

@@ -7,6 +7,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.core.capabilities import Batched
+from convexrank.inference import weights as resampling
 from convexrank.modelling.log_sum_exps import weighted_terms
 from convexrank.solvers import weighted_newton
 from tests.tolerances import tolerance
@@ -119,3 +120,32 @@ def test_shares_that_do_not_sum_to_one_prove_nothing(monkeypatch):
         bounds = members.certificates(points)
     assert np.isinf(bounds.gap).all()
     assert np.isinf(bounds.lower).all()
+
+
+def drawn_one_after_the_other(problem, seed, count):
+    """Numbers of draws of the rows, drawn anew while a class lacks, and how many were drawn."""
+    draws, found, tries = np.random.default_rng(seed), [], 0
+    while len(found) < count:
+        counts = np.bincount(draws.integers(problem.rows, size=problem.rows), minlength=problem.rows)
+        tries += 1
+        if problem.y[counts > 0].any() and not problem.y[counts > 0].all():
+            found.append(counts)
+    return np.array(found), tries
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2.0, 30)], ids=["plain", "weighted"])
+def test_resamples_drawn_in_blocks_are_those_drawn_one_after_the_other(monkeypatch, seed, weights):
+    problem = cr.problems.PNormPush(X[:30], np.arange(30) == 7, p=4, l2=0.1, sample_weight=weights)
+    counts, tries = drawn_one_after_the_other(problem, seed, 50)
+    assert tries > 60  # a third of the draws lack the only positive row
+    for block in (resampling._BLOCK, 7 * 30, 1):
+        monkeypatch.setattr(resampling, "_BLOCK", block)
+        found = resampling._resamples(problem, 50, np.random.default_rng(seed))
+        assert np.array_equal(found, counts * (1.0 if weights is None else weights))
+
+
+def test_rows_whose_halves_always_lack_a_class_are_refused():
+    problem = cr.problems.PNormPush(X[:30], np.arange(30) == 7, p=4, l1=0.1)
+    with pytest.raises(ValueError, match="1000 draws of the rows had one class only"):
+        cr.inference.stability_selection(problem, l1=[0.1], pairs=2, seed=0)

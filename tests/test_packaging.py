@@ -6,6 +6,7 @@ import importlib
 import itertools
 import re
 import runpy
+import shutil
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 import convexrank
+from tests.public_address import PLACES, stated, write
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -39,6 +41,41 @@ def test_citation_and_recipe_agree_with_the_project() -> None:
         *(re.sub(r"(?=>)", " ", d, count=1) for d in PROJECT["dependencies"]),
     }
     assert {line.removeprefix("    - ") for line in run.splitlines()} == wanted
+
+
+def test_all_places_have_one_public_address_or_none() -> None:
+    found = stated(ROOT)
+    assert len({tuple(sorted(addresses)) for addresses in found.values()}) == 1, found
+    assert len(next(iter(found.values()))) <= 1, found
+
+
+def test_a_public_address_is_written_into_all_places(tmp_path: Path) -> None:
+    if any(stated(ROOT).values()):
+        pytest.skip("the repository has its address")
+    for name in PLACES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    address = "https://github.com/somebody/convexrank"
+    with pytest.raises(ValueError, match="OWNER/NAME"):
+        write(tmp_path, "convexrank")
+    write(tmp_path, address)
+    assert set(map(frozenset, stated(tmp_path).values())) == {frozenset([address])}
+    for name in ("pyproject.toml", "annex/pyproject.toml"):
+        urls = tomllib.loads((tmp_path / name).read_text("utf-8"))["project"]["urls"]
+        assert urls["Source"] == address
+        assert urls["Changelog"].endswith("/CHANGELOG.md")
+    texts = {name: (tmp_path / name).read_text("utf-8") for name in PLACES}
+    assert f"]({address}/raw/main/docs/_static/demo.png)" in texts["README.md"]
+    assert f"]({address}/blob/main/README.md)" in texts["annex/README.md"]
+    for name in ("README.md", "annex/README.md"):
+        links = re.findall(r"\]\(([^)]+)\)", texts[name])
+        assert all(link.startswith(address) for link in links)
+        paths = re.findall(rf"{address}/(?:blob|raw)/main/([^)]+)", texts[name])
+        assert paths
+        assert all((ROOT / path).is_file() for path in paths)
+    assert "ADDRESS" not in texts["paper/scikit_learn_contrib.md"]
+    with pytest.raises(ValueError, match="already"):
+        write(tmp_path, address)
 
 
 def test_project_files_are_there() -> None:
@@ -137,8 +174,8 @@ def test_the_ratios_of_the_paper_are_those_of_the_pages() -> None:
     """The pages are measured again more often: a quarter is as much as ratios of one run differ from another's."""
     lines = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8").splitlines()
     assert sum(line.startswith("| ") for line in lines) == len(PAPER) + 1
-    for words, (stated, measured) in paper_and_pages().items():
-        assert stated == pytest.approx(measured, rel=0.25, abs=0.01), (
+    for words, (written, measured) in paper_and_pages().items():
+        assert written == pytest.approx(measured, rel=0.25, abs=0.01), (
             f"{words}: write {measured} into paper/paper.md"
         )
 

@@ -355,6 +355,47 @@ def test_bad_input_is_refused(call, error, message):
         call()
 
 
+ODD = "cost $x_$ ^"
+
+
+def _solution():
+    rng = np.random.default_rng(0)
+    return problems.PNormPush(rng.normal(size=(30, 2)), np.arange(30) < 8, p=2, l2=0.1).solve()
+
+
+def _shapes(name):
+    X = np.random.default_rng(0).normal(size=(60, 1))
+    levels = cr.features.Thresholds(X, 4, names=[name])
+    return plotting.shapes(cr.shapes(problems.PNormPush(levels, X[:, 0] > 0.5, p=2, l2=0.1).solve()))
+
+
+NAMED = {
+    "roc": lambda name: plotting.roc({name: ([1, 0, 1, 0], [3.0, 2.0, 1.0, 0.0])}),
+    "explanation": lambda name: plotting.explanation(
+        cr.features.Explanation.of(1.0, {name: 0.5, "b": -0.5}, {name: name, "b": 1})
+    ),
+    "graph": lambda name: plotting.graph(cr.Graph.from_edges([0, 1], [1, 0], names=[name, "b"])),
+    "bands": lambda name: plotting.BandDisplay.from_predictions([1, 0, 1, 0, 1, 0], range(6), name=name).ax_,
+    "forest": lambda name: (
+        plotting.ForestDisplay.from_predictions(
+            [1, 0, 1, 0, 1, 0], {name: [6, 5, 4, 3, 2, 1]}, method="exact"
+        ).ax_
+    ),
+    "shapes": _shapes,
+    "dual": lambda name: plotting.influence(_solution(), names=[name] * 30),
+    "traces": lambda name: plotting.trace({name: _solution()}),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_dollars_in_names_are_no_formulas(kind):
+    panels = NAMED[kind](ODD)
+    figure = np.ravel(np.array(panels, dtype=object))[0].figure
+    figure.canvas.draw()  # raises where a formula cannot be parsed
+    texts = [text.get_text() for text in figure.findobj(mpl.text.Text)]
+    assert any(text.startswith(r"cost \$x") for text in texts)
+
+
 def test_matplotlib_is_needed_only_to_draw(monkeypatch):
     code = "import sys, convexrank.plotting; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

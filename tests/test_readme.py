@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import convexrank as cr
 from tests.coverage_figure import with_figure
+from tests.public_address import _ADDRESS
 from tests.readme_quick_start import README, check, execute, quick_start
 from tests.tolerances import tolerance
 
@@ -41,7 +42,9 @@ def test_the_comparison_beside_it_is_what_logistic_regression_has() -> None:
 
 
 def test_links_to_files_exist() -> None:
-    links = [link for link in re.findall(r"\]\(([^)#]+)", TEXT) if "://" not in link]
+    inside = re.compile(rf"{_ADDRESS.pattern}/(?:blob|raw)/main/")  # as a public address makes them
+    found = [inside.sub("", link) for link in re.findall(r"\]\(([^)#]+)", TEXT)]
+    links = [link for link in found if "://" not in link]
     assert links
     assert [link for link in links if not (README.parent / link).is_file()] == []
 

@@ -6,6 +6,8 @@ import base64
 import csv
 import html
 import re
+import shlex
+import sys
 
 import joblib
 import numpy as np
@@ -116,7 +118,7 @@ def test_rows_without_labels_are_ranked_and_not_measured(files, model, capsys):
     assert run(capsys, "predict", model, unlabelled, "--top", 2)[0] == 0
     status, _, error = run(capsys, "evaluate", model, unlabelled)
     assert status == 2
-    assert "label is 'fraud'" in error
+    assert f"label is 'fraud', which is no column of {unlabelled}" in error
 
 
 def test_an_evaluation_is_that_of_the_fit(files, model, capsys):
@@ -187,6 +189,9 @@ def test_a_report_is_one_file_with_what_was_printed_and_figures(files, capsys):
         (["--label", "fraud", "--drop", "days"], "drop has"),
         (["--label", "fraud", "--drop", "day", "--top", "0"], "top is 0"),
         (["--label", "fraud", "--drop", "day", "--top", "1000"], "expected at most the number of rows"),
+        (["--label", "fraud", "--drop", "day", "--save", "none/model"], "no folder that exists"),
+        (["--label", "fraud", "--drop", "day", "--features", "thresholds"], "--features is no option here"),
+        (["--label", "fraud", "--drop", "day", "--decimal", ";"], "decimal is ';'"),
         (["--label", "fraud", "--drop", "day", "--q", "3"], "--q is no option"),
     ],
 )
@@ -194,6 +199,128 @@ def test_what_cannot_be_used_is_refused(files, words, message, capsys):
     status, _, error = run(capsys, "fit", files / "table.csv", *words)
     assert status == 2
     assert re.search(message, error)
+
+
+def test_a_report_takes_any_names_of_columns(files, tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    names = "id,day,cost $x_$ ^,国,<b>&note</b>,fraud"
+    path.write_text((files / "table.csv").read_text().replace("id,day,amount,country,note,fraud", names, 1))
+    status, out, error = run(capsys, "fit", path, *FIT, "--report", tmp_path / "report.html")
+    assert (status, error) == (0, "")
+    page = (tmp_path / "report.html").read_text()
+    assert "&lt;b&gt;&amp;note" in page
+    assert "<b>" not in page
+    assert html.unescape(page.split("<pre>")[1].split("</pre>")[0]) in out
+
+
+def test_what_cannot_be_written_is_refused_before_the_fit(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    more = ["--save", tmp_path / "model", "--report", tmp_path / "report.html"]
+    status, _, error = run(capsys, "fit", files / "table.csv", *FIT, *more)
+    assert status == 2
+    assert "convexrank[plot]" in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_name_columns_that_have_commas(files, tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    path.write_text((files / "table.csv").read_text().replace("id,day", 'id,"day, paid"', 1))
+    status, _, error = run(capsys, "fit", path, "--label", "fraud")
+    assert status == 2
+    option = re.search(r"--drop (.+)\)\.$", error)[1]
+    assert run(capsys, "fit", path, "--label", "fraud", "--top", 40, "--drop", *shlex.split(option))[0] == 0
+
+
+def relabelled(files, path, other):
+    """The table, with other labels in its last column."""
+    lines = (files / "table.csv").read_text().splitlines()
+    rest = [line.rsplit(",", 1) for line in lines[1:]]
+    path.write_text(
+        "\n".join([lines[0], *(f"{row},{other(i, label)}" for i, (row, label) in enumerate(rest))])
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"), [("1", "0"), ("10", "9"), ("1", "-1"), ("TRUE", "FALSE"), ("y", "n"), ("Yes", "no")]
+)
+def test_numbers_and_yes_say_which_rows_are_wanted(files, tmp_path, capsys, yes, no):
+    found = []
+    for words in ({"yes": "yes", "no": "no"}, {"yes": yes, "no": no}):
+        path = relabelled(files, tmp_path / "table.csv", lambda _, label: words[label])  # noqa: B023 - called at once
+        found.append(" ".join(run(capsys, "fit", path, *FIT, "--test", path)[1].split()))
+    assert found[0] == found[1].replace(f"fraud = {yes}", "fraud = yes")
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            lambda _, label: "bad" if label == "yes" else "good",
+            r"2 values, \['bad', 'good'\].*--positive VALUE",
+        ),
+        (lambda _, label: "no", "'no' in all of the 600 rows"),
+        (lambda i, label: label.upper() if i % 2 else label, "'NO' and 'no', expected one spelling"),
+        (lambda i, label: ("1", "1.0")[i % 2] if label == "yes" else "0", "'1' and '1.0', expected one"),
+        (lambda i, label: label if i else "NA", "no value in 1 rows, the first is row 1, with 'NA'"),
+        (lambda i, _: "yes" if i < 3 else "no", r"'yes' in 0 of 149 rows .*held out.*--test TABLE"),
+    ],
+)
+def test_labels_that_do_not_say_which_rows_are_wanted_are_refused(files, tmp_path, other, message, capsys):
+    path = relabelled(files, tmp_path / "table.csv", other)
+    status, _, error = run(capsys, "fit", path, *FIT)
+    assert status == 2
+    assert re.search(message, error)
+
+
+def test_labels_that_the_fit_has_not_seen_are_refused_where_there_are_two(files, model, tmp_path, capsys):
+    path = relabelled(files, tmp_path / "later.csv", lambda i, label: label if i > 2 else "Yes")
+    status, _, error = run(capsys, "evaluate", model, path, "--top", 40)
+    assert status == 2
+    assert "fraud has ['Yes'] in 3 of 600 rows, expected ['no', 'yes'] as in the fit" in error
+    status, _, _ = run(capsys, "fit", files / "table.csv", *FIT[2:], "--label", "country", "--positive", "RO")
+    assert status == 0
+    none = relabelled(files, path, lambda _, label: label if label == "yes" else "none")
+    assert run(capsys, "fit", none, *FIT, "--positive", "yes")[0] == 0
+
+
+def test_a_search_needs_a_wanted_row_in_each_fold(files, tmp_path, capsys):
+    path = relabelled(files, tmp_path / "few.csv", lambda i, _: "yes" if i < 4 else "no")
+    status, _, error = run(capsys, "fit", path, *FIT, "--search", "--test", files / "later.csv")
+    assert status == 2
+    assert "4 rows of one kind of label, expected 5 or more" in error
+
+
+def test_a_table_of_labels_alone_is_refused(tmp_path, capsys):
+    path = tmp_path / "labels.csv"
+    path.write_text("fraud\n" + "yes\nno\n" * 20)
+    status, _, error = run(capsys, "fit", path, "--label", "fraud", "--top", 2)
+    assert status == 2
+    assert "no column beside fraud" in error
+
+
+def test_decimal_commas_are_read_where_that_is_said(files, tmp_path, capsys):
+    path, lines = tmp_path / "table.csv", list(csv.reader((files / "table.csv").read_text().splitlines()))
+    with open(path, "w", newline="") as file:
+        rows = [[*row[:2], row[2].replace(".", ","), *row[3:]] for row in lines]
+        csv.writer(file, delimiter=";").writerows(rows)
+    status, _, error = run(capsys, "fit", path, *FIT)
+    assert status == 2
+    assert re.search(
+        r"columns \['amount'\] hold numbers, and entries such as \['\d+,\d\d'\].*--decimal ,\)", error
+    )
+    found = [
+        run(capsys, "fit", table, *FIT, "--save", tmp_path / "model", *more)[1]
+        for table, *more in ((files / "table.csv",), (path, "--decimal", ","))
+    ]
+    assert found[0] == found[1]
+    best = run(capsys, "predict", tmp_path / "model", path, "--top", 1)[1].splitlines()
+    assert best[1].split(",", 2)[2] in ",".join(
+        f'"{c}"' if "," in c else c for c in rows[int(best[1].split(",")[1])]
+    )
+    status, _, error = run(capsys, "predict", tmp_path / "model", files / "later.csv")
+    assert status == 2
+    assert "write them with ',' as in the fit" in error
 
 
 def test_files_that_are_no_models_and_rows_without_labels_are_refused(files, model, capsys):
@@ -220,7 +347,10 @@ def test_files_that_are_no_models_and_rows_without_labels_are_refused(files, mod
     [
         ("a,b\n1\n", "line 2 has 1 columns, expected 2 as in line 1"),
         ("a,b\n1,2\n\n1,2,3\n", "has 3 columns"),
+        ("a,b\n1,2\n\n1\n", "line 4 has 1 columns"),
         ("a,b\n", "no rows"),
+        ("\n", "is empty"),
+        ("a,,b,\n1,2,3,4\n", r"'' as the name of the columns \[2, 4\]"),
         ('a,b\n"1,2\n', "line 2"),
         ("a,a\n1,2\n", "a name of its own"),
     ],
@@ -230,6 +360,15 @@ def test_tables_that_cannot_be_read_are_refused(text, message, tmp_path):
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         read_columns(path)
+
+
+def test_the_delimiter_is_not_looked_for_within_names(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text('"cost, in, €";"city, land"\n"1,5";"Rome, IT"\n')
+    found = read_columns(path)
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "cost, in, €": ["1,5"], "city, land": ["Rome, IT"],
+    }  # fmt: skip
 
 
 def test_texts_go_on_over_lines(tmp_path):

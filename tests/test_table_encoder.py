@@ -105,6 +105,16 @@ def test_texts_are_read_as_the_numbers_that_they_are():
         ["2024-01-01", "2024-2-03", "", "2024-01-04T10:00:00", "2024-01-04 10:00", "2024-01-06"],
         ["1.2.2024", "1/2/24", "13.12.2024", "1-2-2024", None, "1/2/2024 10:11"],
         [pd.Timestamp("2024-01-01").date()] * 6,
+        pd.period_range("2024-01", periods=6, freq="M"),
+        ["3 Jan 2024", "03-Jan-24", "3. January 2024", "Jan 3, 2024", "unknown", "3 May 2024"],
+        [
+            "1/3/2024 12:10:00 AM",
+            "2024/1/3",
+            "2024-01-03 10:00 UTC",
+            "2024-01-03T10:00:00.1Z",
+            "?",
+            "2024.01.03",
+        ],
     ],
 )
 def test_dates_are_refused_all_at_once_and_by_name(days):
@@ -117,6 +127,52 @@ def test_dates_are_refused_all_at_once_and_by_name(days):
 def test_what_looks_nearly_like_a_date_is_none():
     assert TableEncoder(rarest=1).fit({"a": ["1.2.3", "4.5.6", "1.2.3"]}).kinds_ == {"a": "category"}
     assert TableEncoder(rarest=1).fit({"a": ["2024-01-01", "never", "never"]}).kinds_ == {"a": "category"}
+    assert TableEncoder(rarest=1).fit({"a": ["10 20 30", "10 20 31"]}).kinds_ == {"a": "text"}
+
+
+@pytest.mark.parametrize(
+    "entries", [["31,40", "7", "1"], ["$7.10", "7", "1"], ["1 000", "1,000.5", "7"], ["10%", "5 %", "-3%"]]
+)
+def test_numbers_that_are_written_otherwise_are_refused_with_dates_and_by_name(entries):
+    table = {"sum": [*entries, ""], "x": [1.0, 2.0, 3.0, 4.0], "day": ["2024-01-01"] * 4}
+    message = r"\['day'\] hold dates.*\['sum'\] hold numbers, and entries such as \['.+'\]"
+    with pytest.raises(ValueError, match=message):
+        TableEncoder(rarest=1).fit(table)
+    encoder = TableEncoder(rarest=1, drop=["day"], categories=["sum"]).fit(table)
+    assert encoder.kinds_ == {"sum": "category", "x": "number"}
+
+
+def test_commas_are_decimal_signs_where_that_is_said():
+    encoder, found = features({"a": ["1,5", "2", "", "-3,25"]}, rarest=1, decimal=",")
+    assert np.array_equal(found, features({"a": ["1.5", "2", "", "-3.25"]}, rarest=1)[1])
+    assert np.array_equal(encoder.transform({"a": [1.5]}), encoder.transform({"a": ["1,5"]}))
+    for entry in ("1.5", "1.234,5"):
+        with pytest.raises(ValueError, match="write them with ',' as in the fit"):
+            encoder.transform({"a": [entry]})
+    with pytest.raises(ValueError, match=r"\['a'\] hold numbers, and entries such as \['1.5'\]"):
+        TableEncoder(decimal=",").fit({"a": ["1.5", "2"]})
+
+
+def test_words_among_many_numbers_are_refused():
+    numbers = [str(i / 7) for i in range(120)]
+    with pytest.raises(ValueError, match=r"\['a'\] hold numbers, and entries such as \['unknown'\]"):
+        TableEncoder().fit({"a": [*numbers, "unknown", "none"]})
+    sizes = [str(i % 12) for i in range(120)]  # few numbers are names
+    assert TableEncoder().fit({"a": [*sizes, "XL"]}).kinds_ == {"a": "category"}
+
+
+def test_numbers_that_are_too_large_are_refused():
+    numbers = [str(i) for i in range(120)]
+    for entry in (10**400, "1e300", "inf"):
+        with pytest.raises(ValueError, match=r"\['a'\] hold numbers, and entries such as \[(inf|1e\+300)\]"):
+            TableEncoder().fit({"a": [*numbers, entry]})
+
+
+def test_columns_without_a_name_are_no_features():
+    table = pd.DataFrame({"": range(6), "Unnamed: 0": range(6), "x": [1, 2, 3, 1, 2, 3]})
+    encoder = TableEncoder().fit(table)
+    assert encoder.kinds_ == {"x": "number"}
+    assert encoder.left_out_ == dict.fromkeys(["", "Unnamed: 0"], "it has no name")
 
 
 def test_numbers_that_are_names_are_categories_where_that_is_said():
@@ -171,7 +227,10 @@ def test_contributions_sum_to_the_score_beside_its_mean():
         ({"a": [1, 2]}, {"categories": ["b"]}, "categories has"),
         ({"a": [1, 2]}, {"rarest": 0}, "rarest"),
         ({"a": [1, 2]}, {"most": 1}, "most"),
+        ({"a": [1, 2]}, {"decimal": ";"}, "decimal"),
         ({"a": [1]}, {}, "1 sample"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), {}, "column 'a' twice"),
+        (pd.DataFrame({"a": [1e300, 1.0]}), {}, r"\{'a': 1e\+300\} in columns of numbers"),
     ],
 )
 def test_bad_input_is_refused(table, options, message):
@@ -202,3 +261,12 @@ def test_a_pipeline_ranks_a_data_frame():
     y = (table["amount"].fillna(2.0) + (table["city"] == "Oslo") > 2.0).to_numpy()
     model = make_pipeline(TableEncoder(), PushRanker(2, l2=1e-3))
     assert cross_val_score(model, table, y, cv=4).min() > 0.8
+
+
+@pytest.mark.parametrize("options", [{}, {"features": "thresholds", "bins": 4, "l1": 1e-3}])
+def test_a_ranker_says_which_label_is_missing(options):
+    table = frame(40)
+    X = table if options else table[["amount"]].fillna(0.0)
+    y = pd.Series(["yes", "no"] * 20).where(X.index != 7)
+    with pytest.raises(ValueError, match=r"y\[7\] is nan, expected a value in every row; drop the 1 row"):
+        PushRanker(**options).fit(X, y)

@@ -19,6 +19,7 @@ from convexrank.commands.outcome import (
 )
 from convexrank.core.results import Solution
 from convexrank.data import TableData, read_table
+from convexrank.data.messages import names_in
 
 _EPILOG = """Other options, such as --p 8 --l2 0.01 --loss hinge, are those of the problem:
 `convexrank problems NAME` lists them. Columns that are no features are left out
@@ -40,7 +41,9 @@ def add(commands: Any) -> None:
     parser.add_argument("--label", required=True, help="the column of labels, grades or targets")
     parser.add_argument("--problem", default="PNormPush", help="name of the problem (default: %(default)s)")
     parser.add_argument("--qid", help="the column with the query of each row")
-    parser.add_argument("--drop", nargs="+", default=[], help="columns that are not features", metavar="NAME")
+    parser.add_argument(
+        "--drop", type=names_in, nargs="+", default=[], help="columns that are not features", metavar="A,B"
+    )
     parser.add_argument(
         "--standardize", action="store_true", help="divide each feature by its standard deviation"
     )
@@ -63,7 +66,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
             "`convexrank problems` lists them; for a graph see `convexrank pagerank`."
         )
     options = given_options(cls, arguments.options)
-    table = read_table(arguments.path, arguments.label, qid=arguments.qid, drop=arguments.drop)
+    drop = [name for names in arguments.drop for name in names]
+    table = read_table(arguments.path, arguments.label, qid=arguments.qid, drop=drop)
     scales = table.X.std(axis=0) if arguments.standardize else np.ones(table.X.shape[1])
     scales[scales == 0.0] = 1.0
     data: dict[str, Any] = {"y": table.y} if table.qid is None else {"y": table.y, "qid": table.qid}

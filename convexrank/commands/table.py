@@ -7,6 +7,7 @@ from typing import Any
 
 from convexrank.backend.interruption import import_module
 from convexrank.commands.outcome import Outcome
+from convexrank.data.messages import names_in
 
 _EPILOG = """Numbers, categories and texts are encoded, gaps included; columns with dates
 have to be left out by --drop. Other options, such as --p 8 --l2 1e-3, are those
@@ -18,10 +19,15 @@ def add(commands: Any) -> None:
     fit = _command(commands, "fit", "fit a ranker to a table, and say what its best rows are worth")
     fit.add_argument("path", help="the table: comma separated values, a name for each column first")
     fit.add_argument("--label", required=True, help="the column that says which rows are wanted")
-    fit.add_argument("--positive", help="the label of the wanted rows (default: the larger of two)")
+    fit.add_argument(
+        "--positive", help="the label of the wanted rows (default: the larger of two numbers, or yes)"
+    )
     fit.add_argument("--test", metavar="TABLE", help="rows to measure on (default: a quarter of the rows)")
-    fit.add_argument("--drop", type=_names, default=[], metavar="A,B", help="columns that are not features")
-    fit.add_argument("--category", type=_names, default=[], metavar="A,B", help="numbers that are names")
+    fit.add_argument("--drop", type=names_in, default=[], metavar="A,B", help="columns that are not features")
+    fit.add_argument("--category", type=names_in, default=[], metavar="A,B", help="numbers that are names")
+    fit.add_argument(
+        "--decimal", default=".", metavar="SIGN", help="sign before decimals (default: %(default)s)"
+    )
     fit.add_argument("--search", action="store_true", help="choose p and l2 by the precision of lists")
     fit.add_argument("--save", metavar="FILE", help="write the model")
     fit.add_argument("--report", metavar="FILE", help="write a page with tables and figures (HTML)")
@@ -51,10 +57,6 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     )
     parser.set_defaults(run=_run)
     return parser
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _run(arguments: argparse.Namespace) -> Outcome:

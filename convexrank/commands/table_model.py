@@ -12,25 +12,23 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from convexrank.data import check_choice, shown
-from convexrank.data.frames import is_missing
+from convexrank.commands.table_labels import Columns, Labels
 from convexrank.estimators import PushRanker, TableEncoder
 from convexrank.inference import Interval, auc_interval, precision_at_interval
 from convexrank.metrics import precision_at
 
 # What a search tries; p = 1 is bipartite ranking without a push, and other objectives have no p.
 _SEARCHED = {"p": [1.0, 4.0, 16.0], "l2": [1e-4, 1e-3, 1e-2, 1e-1]}
+_FOLDS = 5
 
 Array = np.ndarray
-Columns = dict[str, Array]
 
 
 @dataclass(frozen=True)
 class TableModel:
     """A fitted ranker of rows, and which value of which column it puts first."""
 
-    label: str
-    positive: str
+    labels: Labels
     encoder: TableEncoder
     ranker: PushRanker
     baseline: LogisticRegression
@@ -48,9 +46,10 @@ class TableModel:
         """Return what each column adds to the scores of rows."""
         return self.encoder.contributions(self.ranker.coef_, columns)
 
-    def is_positive(self, columns: Columns) -> Array:
-        """Return which rows have the value that is put first; a row without a label is refused."""
-        return labels_of(columns, self.label) == self.positive
+    def spreads(self, columns: Columns) -> dict[str, float]:
+        """Return the standard deviation over rows of what each column adds to scores, the largest first."""
+        spreads = {name: float(np.std(part)) for name, part in self.contributions(columns).items()}
+        return dict(sorted(spreads.items(), key=lambda item: -item[1]))
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,7 @@ class Measured:
 
 def fitted(
     columns: Columns,
-    label: str,
-    positive: str | None,
+    labels: Labels,
     encoder: TableEncoder,
     options: dict[str, Any],
     share: float | None = None,
@@ -85,35 +83,29 @@ def fitted(
 
     With a share, p and l2 that are no options are chosen by the precision of so long lists in five folds.
     """
-    value, y = positive_of(columns, label, positive)
-    features = without(columns, label)
+    y, features = labels.wanted(columns), without(columns, labels.column)
+    if not features:
+        raise ValueError(f"the table has no column beside {labels.column}, expected columns to learn from.")
     encoded = encoder.fit(features).transform(features)
     baseline = LogisticRegression(max_iter=1000).fit(encoded, y)
     ranker: Any = PushRanker(**options)
     given = {*options, "p"} if {"objective", "price"} & set(options) else set(options)
     grid = {name: values for name, values in _SEARCHED.items() if name not in given}
     if share is not None and grid:
+        fewest = int(min(y.sum(), len(y) - y.sum()))
+        if fewest < _FOLDS:
+            raise ValueError(
+                f"a search has {fewest} rows of one kind of label, expected {_FOLDS} or more, one for each fold; leave "
+                "--search out, or take more rows."
+            )
         measure = make_scorer(precision_at, k=min(share, 1.0))
-        found = GridSearchCV(ranker, grid, scoring=measure, cv=StratifiedKFold(5)).fit(encoded, y)
-        return TableModel(label, value, encoder, found.best_estimator_, baseline, found.best_params_)
-    return TableModel(label, value, encoder, ranker.fit(encoded, y), baseline)
+        found = GridSearchCV(ranker, grid, scoring=measure, cv=StratifiedKFold(_FOLDS)).fit(encoded, y)
+        return TableModel(labels, encoder, found.best_estimator_, baseline, found.best_params_)
+    return TableModel(labels, encoder, ranker.fit(encoded, y), baseline)
 
 
-def measured(model: TableModel, columns: Columns, top: int) -> Measured:
-    """Measure a model on rows with labels.
-
-    Raises
-    ------
-    ValueError
-        When there are fewer rows than the list is to have, or one class.
-    """
-    y = model.is_positive(columns)
-    if not 0 < y.sum() < len(y):
-        raise ValueError(
-            f"{model.label} is {model.positive!r} in {int(y.sum())} of {len(y)} rows, expected some, and not all."
-        )
-    if top > len(y):
-        raise ValueError(f"top is {top}, expected at most the number of rows, {len(y)}.")
+def measured(model: TableModel, columns: Columns, y: Array, top: int) -> Measured:
+    """Measure a model on rows of which y says whether they are wanted."""
     scores, others = model.scores(columns), model.scores_of_baseline(columns)
     return Measured(
         len(y),
@@ -130,34 +122,6 @@ def _only_one_has(y: Array, scores: Array, others: Array, top: int) -> tuple[int
     """Return how many wanted rows only the first list has, and how many only the second."""
     first, second = (np.argsort(-values, kind="stable")[:top] for values in (scores, others))
     return int(y[np.setdiff1d(first, second)].sum()), int(y[np.setdiff1d(second, first)].sum())
-
-
-def labels_of(columns: Columns, label: str) -> Array:
-    """Return the column of labels as strings; a gap is refused."""
-    check_choice(label, dict.fromkeys(columns), "label")
-    missing = [place for place, entry in enumerate(columns[label]) if is_missing(entry) or entry == ""]
-    if missing:
-        raise ValueError(
-            f"{label} has no value in {len(missing)} rows, the first is row {missing[0] + 1}; expected a label in each."
-        )
-    return columns[label].astype(str)
-
-
-def positive_of(columns: Columns, label: str, positive: str | None) -> tuple[str, Array]:
-    """Return the label that is put first, the larger of two unless it is given, and the rows that have it."""
-    labels = labels_of(columns, label)
-    known = np.unique(labels)
-    if positive is None and len(known) != 2:
-        raise ValueError(
-            f"{label} has {len(known)} values, {shown(known[:5].tolist())}, expected two; say which is to come first: "
-            "positive=VALUE (--positive VALUE)."
-        )
-    value = (
-        str(known[1])
-        if positive is None
-        else check_choice(positive, {str(k): str(k) for k in known}, "positive")
-    )
-    return value, labels == value
 
 
 def without(columns: Columns, label: str) -> Columns:

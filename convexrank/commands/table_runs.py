@@ -5,22 +5,16 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+from pathlib import Path
 
 import numpy as np
 
 from convexrank.commands.outcome import DISAGREES, FINE, Outcome, given_options, paragraph, quiet
-from convexrank.commands.table_model import (
-    Columns,
-    Measured,
-    TableModel,
-    fitted,
-    labels_of,
-    load,
-    measured,
-    save,
-)
+from convexrank.commands.table_labels import Columns, Labels, labels_of
+from convexrank.commands.table_model import Measured, TableModel, fitted, load, measured, save
 from convexrank.data import check_integer, read_columns
 from convexrank.estimators import PushRanker, TableEncoder
+from convexrank.plotting.style import pyplot
 
 # Without rows for a test, one row in so many is held out.
 _HELD_OUT = 4
@@ -29,22 +23,32 @@ _HELD_OUT = 4
 def run_fit(arguments: argparse.Namespace) -> Outcome:
     """Fit a model, and measure it on other rows."""
     options = given_options(PushRanker, arguments.options)
+    if "features" in options:
+        raise ValueError(
+            "--features is no option here, where features are made of columns; in Python, "
+            'PushRanker(features="thresholds") takes data frames.'
+        )
+    for path in (arguments.save, arguments.list, arguments.report):
+        _refuse_lost(path)
+    if arguments.report:
+        pyplot()  # without matplotlib this is refused here, too, and not after the fit
     top = check_integer(arguments.top, "top", 1)
     table = read_columns(arguments.path)
+    labels = Labels.of(table, arguments.label, arguments.positive)
     if arguments.test:
         rows, others, where = table, read_columns(arguments.test), arguments.test
     else:
         held = _held_out(labels_of(table, arguments.label), arguments.seed)
         rows, others = ({name: column[part] for name, column in table.items()} for part in (~held, held))
         where = f"{int(held.sum())} rows that were held out"
-    encoder = TableEncoder(categories=arguments.category, drop=arguments.drop)
+    y = labels.to_measure(others, top, where)
+    encoder = TableEncoder(categories=arguments.category, drop=arguments.drop, decimal=arguments.decimal)
     with quiet():
-        share = top / len(others[next(iter(others))]) if arguments.search else None
-        model = fitted(rows, arguments.label, arguments.positive, encoder, options, share)
+        model = fitted(rows, labels, encoder, options, top / len(y) if arguments.search else None)
     solution = model.ranker.solution_
-    found = measured(model, others, top)
-    lines = [*_columns(model, len(rows[model.label])), "", *_measures(found, where, model)]
-    lines += ["", "columns that move scores most", *_moving(model, rows), ""]
+    found, spreads = measured(model, others, y, top), model.spreads(rows)
+    lines = [*_columns(model, len(rows[labels.column])), "", *_measures(found, where, model)]
+    lines += ["", "columns that move scores most", *_moving(spreads), ""]
     if model.chosen:
         lines.append(
             f"chosen by cross-validation: {', '.join(f'{k} = {v:g}' for k, v in model.chosen.items())}"
@@ -59,7 +63,7 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
     if arguments.report:
         from convexrank.commands.table_report import write
 
-        write(arguments.report, model, others, found, lines)
+        write(arguments.report, model, others, y, found, spreads, lines)
         lines.append(f"report: {arguments.report}")
     return Outcome("\n".join(lines), FINE if solution.converged else DISAGREES)
 
@@ -76,8 +80,12 @@ def run_predict(arguments: argparse.Namespace) -> Outcome:
 
 def run_evaluate(arguments: argparse.Namespace) -> Outcome:
     """Measure a model on a table."""
-    model = load(arguments.model)
-    found = measured(model, read_columns(arguments.path), check_integer(arguments.top, "top", 1))
+    top, model, table = (
+        check_integer(arguments.top, "top", 1),
+        load(arguments.model),
+        read_columns(arguments.path),
+    )
+    found = measured(model, table, model.labels.to_measure(table, top, arguments.path), top)
     return Outcome("\n".join(_measures(found, arguments.path, model)))
 
 
@@ -120,12 +128,14 @@ def _columns(model: TableModel, rows: int) -> list[str]:
     )
     lines = [paragraph(f"{rows} rows, {len(kinds)} columns ({counts}), {len(model.ranker.coef_)} features")]
     left_out = {name: reason for name, reason in model.encoder.left_out_.items() if reason != "drop"}
-    return lines + [paragraph(f"left out: {name}, {reason}") for name, reason in left_out.items()]
+    return lines + [
+        paragraph(f"left out: {name or 'a column'}, {reason}") for name, reason in left_out.items()
+    ]
 
 
 def _measures(found: Measured, where: str, model: TableModel) -> list[str]:
     """The measures with their intervals."""
-    wanted = f"{model.label} = {model.positive}"
+    wanted = f"{model.labels.column} = {model.labels.positive}"
     ends = ((f"precision at {found.top}", found.precision), ("AUC", found.auc))
     against = (
         f"logistic regression has {found.baseline:.3f} at {found.top}; wanted rows in this list only: "
@@ -141,10 +151,9 @@ def _measures(found: Measured, where: str, model: TableModel) -> list[str]:
     ]
 
 
-def _moving(model: TableModel, columns: Columns, most: int = 10) -> list[str]:
+def _moving(spreads: dict[str, float], most: int = 10) -> list[str]:
     """The columns whose contributions spread most."""
-    spreads = {name: float(np.std(part)) for name, part in model.contributions(columns).items()}
-    order = sorted(spreads, key=lambda name: -spreads[name])[:most]
+    order = list(spreads)[:most]
     width = min(40, max(map(len, order)))
     return [f"  {name[:width]:<{width}}  {spreads[name]:.4f}" for name in order]
 
@@ -158,6 +167,12 @@ def _best(model: TableModel, columns: Columns, top: int) -> str:
     for place in np.argsort(-scores, kind="stable")[:top]:
         writer.writerow([f"{scores[place]:.6g}", place + 1, *(column[place] for column in columns.values())])
     return file.getvalue()
+
+
+def _refuse_lost(path: str | None) -> None:
+    """Refuse a file in a folder that is not there, before the time of a fit is spent."""
+    if path and not Path(path).resolve().parent.is_dir():
+        raise ValueError(f"{path} is in no folder that exists; make the folder, or write another path.")
 
 
 def _write(path: str, text: str) -> None:

@@ -16,7 +16,7 @@ from convexrank.core.duality import dual_of, dual_solution
 from convexrank.core.loop import SolverLike
 from convexrank.core.paths import Path, path
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
-from convexrank.core.solving import solve
+from convexrank.core.solving import home_of, solve
 from convexrank.data import check_vector, refuse_edited
 from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.messages import not_installed
@@ -331,8 +331,8 @@ class Problem(Displayed):
         device : str or jax.Device, optional
             Where a compiled solver runs, with its data: ``"gpu"``, ``"cpu"``, ``"gpu:1"`` or a device of JAX. Without
             ``solver`` that is the first of ``jax-newton``, ``jax-accelerated`` and ``jax-no-regret-play`` that fits.
-            By default the device on which X lies, if that is a JAX array on another device than the CPU; elsewhere the
-            default solver runs in numpy, which is faster on a CPU.
+            By default the device on which X lies, if that is a JAX array on another device than the CPU and one of them
+            fits; elsewhere the default solver runs in numpy, which is faster on a CPU.
         constraints : callable, optional
             Constraints of your own on the weights of a convex problem with linear scores, for ``solver="exact"``, which
             is then the default: a function that takes the cvxpy variable of the weights, shape (d,), and returns a list
@@ -376,6 +376,8 @@ class Problem(Displayed):
         0.387 0.0
         """
         self._refuse_edited()
+        if self._home is not None and device is None and solver is None and constraints is None:
+            device = home_of(self)
         options: dict[str, Any] = {
             "tol": tol,
             "max_iter": max_iter,
@@ -385,7 +387,7 @@ class Problem(Displayed):
             "stop": stop,
             "checkpoint": checkpoint,
             "every": every,
-            "device": self._home if device is None and solver is None and constraints is None else device,
+            "device": device,
             "constraints": constraints,
         }
         try:

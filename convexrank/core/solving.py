@@ -167,6 +167,11 @@ def compiled_for(problem: Solvable) -> list[str]:
     return [name for name in _COMPILED if not _missing(load(name), problem)]
 
 
+def home_of(problem: Any) -> Any:
+    """Return the device on which the caller's arrays lie, where a compiled solver fits; else None, for numpy."""
+    return problem._home if problem._home is not None and compiled_for(problem) else None
+
+
 def _on_device(problem: Solvable, solver: SolverLike, device: Any) -> Any:
     """Return the solver on a device; by default the first compiled one that fits."""
     if solver is None:

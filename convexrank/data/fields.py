@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -58,11 +59,17 @@ def keep_checked(instance: Any, check: Callable[..., Any], *names: str, **option
     **options
         Passed on to the check.
     """
-    fields = type(instance).__dataclass_fields__
+    known = type(instance).__dataclass_fields__
     for name in names:
         given = getattr(instance, name)
-        if given is not None or fields[name].default is not None:
+        if given is not None or known[name].default is not None:
             instance.__dict__[name] = check(given, name, **options)
+
+
+def parameters_of(instance: Any) -> list[str]:
+    """List the arguments of a dataclass that callers may give; none for what is no dataclass."""
+    given = fields(instance) if is_dataclass(instance) else ()
+    return [field.name for field in given if field.init and not field.name.startswith("_")]
 
 
 def refuse_edited(instance: Any) -> None:

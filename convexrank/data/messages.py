@@ -1,7 +1,10 @@
-"""Parts of messages: what a caller passed, names that a caller may have meant, and arguments that are advised."""
+"""Parts of messages: what a caller passed, names that may have been meant, arguments and options that are advised."""
 
 from __future__ import annotations
 
+import csv
+import io
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -42,6 +45,30 @@ def did_you_mean(value: Any, names: Iterable[Any]) -> str:
     spelled = {name.lower(): name for name in reversed([name for name in names if isinstance(name, str)])}
     found = get_close_matches(value.lower(), spelled, 3, 0.7)
     return f" (did you mean {' or '.join(repr(spelled[name]) for name in found)}?)" if found else ""
+
+
+def as_option(names: Iterable[str]) -> str:
+    """Return names as one word of a command line, with commas between them; :func:`names_in` reads it.
+
+    Examples
+    --------
+    >>> print(as_option(["day", "paid, in €"]))
+    'day,"paid, in €"'
+    """
+    file = io.StringIO()
+    csv.writer(file, lineterminator="").writerow(names)
+    return shlex.quote(file.getvalue())
+
+
+def names_in(text: str) -> list[str]:
+    """Return names with commas between them; one that has a comma stands in quotes.
+
+    Examples
+    --------
+    >>> names_in('day, "paid, in €"')
+    ['day', 'paid, in €']
+    """
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
 
 
 def not_installed(error: ModuleNotFoundError) -> ModuleNotFoundError:

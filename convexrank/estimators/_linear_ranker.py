@@ -24,7 +24,7 @@ from convexrank.data import (
     shown,
     well_formed,
 )
-from convexrank.data.frames import has_other_columns, numbers_of
+from convexrank.data.frames import has_other_columns, numbers_of, refuse_missing
 from convexrank.features import Explanation, Products, Stacked, Thresholds, shapes
 from convexrank.features._shape_terms import Surface
 from convexrank.features.explanations import moments, one_row, values_of
@@ -48,6 +48,8 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     try:
         return validate_data(estimator, X, *y, dtype=np.float64, **options)
     except (OverflowError, TypeError, ValueError) as error:
+        if y:
+            refuse_missing(read_array(y[0], "y"), "y")
         kind = TypeError if isinstance(error, TypeError) else ValueError
         names, more = ("X or y", ", and a vector y of n entries") if y else ("X", "")
         hint = (
@@ -119,6 +121,8 @@ class LinearEstimator(BaseEstimator):
                 matrix, *y, dtype=np.float64, ensure_all_finite="allow-nan", estimator=self, **options
             )
         except ValueError as error:
+            if y:
+                refuse_missing(read_array(y[0], "y"), "y")
             raise ValueError(f"X or y: {error}") from error
 
     def _streamed(self, X: Any, *y: Any, reset: bool = True, **_: Any) -> Any:

@@ -111,8 +111,9 @@ def check_ranks(
 
     Parameters
     ----------
-    ranks : array-like, shape (n,), dict or Series
-        The vector, as networkx, igraph, rustworkx or cuGraph return it; a dictionary or Series by the names of nodes.
+    ranks : array-like, shape (n,), dict, Series or data frame
+        The vector, as networkx, igraph, rustworkx or cuGraph return it; a dictionary or Series by the names of nodes,
+        a frame with a column ``vertex`` and one of ranks.
     graph : Graph, networkx graph, or scipy sparse matrix
         The graph.
     alpha, personalization, dangling : float, array-like, str or array-like
@@ -137,6 +138,8 @@ def check_ranks(
     the distance to the solution is at most 0.267 (L1 norm)
     """
     made = _graph(graph)
+    if hasattr(ranks, "columns"):
+        ranks = _by_vertex(ranks)
     if isinstance(ranks, Mapping):
         names = range(made.n) if made.names is None else made.names
         lost = [name for name in names if name not in ranks]
@@ -148,6 +151,23 @@ def check_ranks(
         ranks = [ranks[name] for name in names]
     vector = in_node_order(ranks, made.n, made.names, "ranks", whole=True)
     return PageRank(made, alpha, personalization, dangling).certificate(check_vector(vector, made.n, "ranks"))
+
+
+def _by_vertex(frame: Any) -> dict[Any, Any]:
+    """Ranks by vertex of a data frame as cuGraph returns it: of pandas, or of what can become one."""
+    held = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
+    names = sorted(held.columns, key=lambda name: name != "vertex")
+    if len(names) != 2 or names[0] != "vertex":
+        raise ValueError(
+            f"ranks is a data frame with the columns {shown(names)}, expected 'vertex' and one of ranks; pass others "
+            "as a Series by node."
+        )
+    vertices, ranks = (held[name].tolist() for name in names)
+    found = dict(zip(vertices, ranks, strict=True))
+    if len(found) < len(vertices):
+        twice = next(vertex for vertex in found if vertices.count(vertex) > 1)
+        raise ValueError(f"ranks has the vertex {shown(twice)} twice, expected one row for each node.")
+    return found
 
 
 @overload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.core.many import Solutions, solve_many
 from convexrank.data import check_flag, check_integer, check_probability, check_vector, shown
 from convexrank.data.deprecation import progress_as_verbose
+from convexrank.data.fields import parameters_of
 
 __all__ = ["SelectionFrequencies", "WeightIntervals", "bootstrap_weights", "stability_selection"]
 
@@ -18,6 +20,8 @@ Array = np.ndarray
 
 # Draws of a resample without rows of one class before the data are refused.
 _TRIES = 1000
+# Rows that are drawn at a time: they stay in the cache.
+_BLOCK = 1 << 16
 # Weights of rows that are drawn at most, over all draws: they are in memory together.
 _MOST = 1 << 31
 
@@ -294,8 +298,7 @@ def stability_selection(
 
 def _units(problem: Any) -> tuple[Array, Array]:
     """The unit of each row, a query or the row itself, and the weights that rows have already."""
-    fields = getattr(type(problem), "__dataclass_fields__", {})
-    if "sample_weight" not in fields or not fields["sample_weight"].init:
+    if isinstance(problem, type) or "sample_weight" not in parameters_of(problem):
         raise ValueError(
             f"problem is {shown(problem)}, expected one with sample_weight, by which rows are drawn, such as a "
             "declared formulation; it takes no sample_weight."
@@ -308,8 +311,8 @@ def _units(problem: Any) -> tuple[Array, Array]:
     return groups.spread(groups.query), weights
 
 
-def _drawn(problem: Any, draw: Any, count: int, name: str) -> Array:
-    """Draw weights of rows until no class lacks."""
+def _drawn(problem: Any, draw: Callable[[int, int], Array], count: int, name: str) -> Array:
+    """Draw weights of rows until no class lacks; a draw has one part or more, each with its own weights."""
     units, weights = _units(problem)
     if count * len(weights) > _MOST:
         raise ValueError(
@@ -317,26 +320,30 @@ def _drawn(problem: Any, draw: Any, count: int, name: str) -> Array:
             "draws are in memory together."
         )
     labels, found = np.unique(problem.y, return_inverse=True)[1], []
-    two, many = labels.max() == 1, int(units.max()) + 1
-    for _ in range(count):
-        for _ in range(_TRIES):
-            counts = draw(many)
-            each = [part[units] * weights for part in counts]
-            if not two or all(len(np.unique(labels[part > 0.0])) == 2 for part in each):
-                break
-        else:
+    sides = np.stack([labels == 0, labels == 1], axis=1).astype(np.float64) if labels.max() == 1 else None
+    many, missing, idle = int(units.max()) + 1, count, 0
+    size = max(1, _BLOCK // many)
+    while missing:
+        each = draw(many, min(size, missing)).take(units, axis=2) * weights
+        if sides is not None:
+            good = ((each @ sides) > 0.0).all(axis=(1, 2))
+            idle = 0 if good.any() else idle + len(each)
+            each = each[good]
+        if idle >= _TRIES:
             raise ValueError(
                 f"{_TRIES} draws of the rows had one class only; a class has too few rows for resampling."
             )
-        found += each
-    return np.array(found)
+        found.append(each.reshape(-1, len(weights)))
+        missing -= len(each)
+    return np.concatenate(found)
 
 
 def _resamples(problem: Any, count: int, rng: Any) -> Array:
     """Numbers of draws with replacement, times the weights, shape (count, n)."""
 
-    def draw(many: int) -> list[Array]:
-        return [np.bincount(rng.integers(many, size=many), minlength=many).astype(np.float64)]
+    def draw(many: int, some: int) -> Array:
+        places = rng.integers(many, size=(some, many)) + many * np.arange(some)[:, None]
+        return np.bincount(places.ravel(), minlength=some * many).reshape(some, 1, many)
 
     return _drawn(problem, draw, count, "count")
 
@@ -344,9 +351,10 @@ def _resamples(problem: Any, count: int, rng: Any) -> Array:
 def _halves(problem: Any, cuts: int, rng: Any) -> Array:
     """Two halves for each cut, as weights of rows, shape (2·cuts, n)."""
 
-    def draw(many: int) -> list[Array]:
-        first = np.zeros(many)
-        first[rng.permutation(many)[: many // 2]] = 1.0
-        return [first, 1.0 - first]
+    def draw(many: int, some: int) -> Array:
+        first = np.zeros((some, many))
+        for row in first:
+            row[rng.permutation(many)[: many // 2]] = 1.0
+        return np.stack([first, 1.0 - first], axis=1)
 
     return _drawn(problem, draw, cuts, "pairs")

@@ -12,7 +12,7 @@ from convexrank.data import check_choice, check_label, check_list, check_vector,
 from convexrank.data.rankers import scores_of
 from convexrank.inference import Band, Interval, precision_recall_band, push_risk_interval, roc_band
 from convexrank.inference.arguments import How, measure_named, measured
-from convexrank.plotting.style import axes, check_mapping
+from convexrank.plotting.style import axes, check_mapping, plain
 
 _CURVES = {"roc": roc_band, "precision_recall": precision_recall_band}
 
@@ -113,7 +113,9 @@ class BandDisplay(_OneRanker):
         """Draw on the Axes given, or on a new figure; other keywords go to the curve."""
         band = self.band
         (panel,) = axes(ax, 1, (5.2, 4.4))
-        (line,) = panel.plot(band.x, band.estimate, **{"linewidth": 1.6, "label": self.name} | style)
+        (line,) = panel.plot(
+            band.x, band.estimate, **{"linewidth": 1.6, "label": self.name and plain(self.name)} | style
+        )
         label = f"{100 * band.level:.4g} % band"
         area = panel.fill_between(
             band.x, band.lower, band.upper, color=line.get_color(), alpha=0.18, linewidth=0, label=label
@@ -219,7 +221,7 @@ class ForestDisplay:
         places = np.arange(len(found))
         look = {"fmt": "o", "color": "#0072b2", "capsize": 3, "markersize": 5} | style
         bars = panel.errorbar(middle, places, xerr=ends, **look)
-        panel.set_yticks(places, [str(name) for name in self.intervals])
+        panel.set_yticks(places, [plain(name) for name in self.intervals])
         panel.set_ylim(len(found) - 0.5, -0.5)
         _style(panel, f"{found[0].metric}, {100 * found[0].level:.4g} % intervals", "")
         return replace(self, ax_=panel, figure_=panel.figure, bars_=bars)
@@ -305,7 +307,12 @@ class PushIntervalDisplay(_OneRanker):
             [getattr(one, end) for one in self.intervals] for end in ("estimate", "lower", "upper")
         )
         first = self.intervals[0]
-        look = {"linewidth": 1.6, "marker": "o", "markersize": 4, "label": self.name} | style
+        look = {
+            "linewidth": 1.6,
+            "marker": "o",
+            "markersize": 4,
+            "label": self.name and plain(self.name),
+        } | style
         (line,) = panel.plot(self.p, middle, **look)
         label = f"{100 * first.level:.4g} %, {first.method}"
         area = panel.fill_between(

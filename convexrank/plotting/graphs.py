@@ -13,7 +13,7 @@ from convexrank.core.capabilities import Ordered
 from convexrank.core.results import Solution, check_solution
 from convexrank.data import check_integer, check_vector, in_node_order, shown
 from convexrank.data.nodes import numbers_of
-from convexrank.plotting.style import axes
+from convexrank.plotting.style import axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +110,7 @@ def _brackets(panel: Any, edges: list[bool], longest: float) -> None:
 
 
 def _name_rows(panel: Any, rows: Array, names: Array) -> None:
-    panel.set_yticks(rows, [str(name) for name in names.tolist()])
+    panel.set_yticks(rows, [plain(name) for name in names.tolist()])
     panel.set_ylim(len(rows) - 0.4, -0.6)
     panel.grid(axis="x", alpha=0.25)
     panel.set_axisbelow(True)

@@ -19,7 +19,7 @@ from convexrank.data import (
     read_array,
 )
 from convexrank.graphs import Graph
-from convexrank.plotting.style import axes
+from convexrank.plotting.style import axes, plain
 from convexrank.problems import RankingDual
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def graph(
     panel.scatter(*where.T, s=areas, c=colours, edgecolors="white", linewidths=1.0, zorder=3)
     names = graph.names or range(graph.n)
     for name, spot, radius in zip(names, where, np.sqrt(areas / np.pi), strict=True):
-        _label(panel, str(name), spot, float(radius))
+        _label(panel, plain(name), spot, float(radius))
     panel.margins(0.12)
     panel.set_axis_off()
     return panel
@@ -275,7 +275,7 @@ def influence(
     panel = axes(ax, 1, (5.2, 0.28 * len(order) + 1.2))[0]
     places = np.arange(len(order))
     panel.barh(places, weights[order], color=np.where(weights[order] > 0.0, _UP, _DOWN))
-    labels = [str(row if given is None else given[row]) for row in order.tolist()]
+    labels = [plain(row if given is None else given[row]) for row in order.tolist()]
     panel.set_yticks(places, labels)
     panel.invert_yaxis()
     panel.axvline(0.0, color="black", linewidth=0.8)

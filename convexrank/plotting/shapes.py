@@ -11,7 +11,7 @@ from convexrank.data import check_integer, shown
 from convexrank.features import Explanation, Shapes
 from convexrank.features._shape_terms import Slope, StepFunction, Surface
 from convexrank.features.explanations import text_of
-from convexrank.plotting.style import axes
+from convexrank.plotting.style import axes, plain
 
 Array = np.ndarray
 
@@ -79,7 +79,7 @@ def shapes(found: Shapes, *, most: int = 12, ax: Any = None) -> Array:
             continue
         _limits(panel, heights)
         panel.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
-        panel.set_xlabel(term.name)
+        panel.set_xlabel(plain(term.name))
         if isinstance(term, Slope):
             ends = np.array([term.low, term.high])
             panel.plot(ends, term(ends), color=_CURVE, linewidth=1.6)
@@ -136,7 +136,9 @@ def explanation(found: Explanation, *, most: int = 12, ax: Any = None) -> Any:
     names = list(found.terms)
     if not names:
         raise ValueError("found has no term, expected one.")
-    drawn = {f"{name} = {text_of(found.values[name])}"[:40]: found.terms[name] for name in names[:most]}
+    drawn = {
+        plain(f"{name} = {text_of(found.values[name])}"[:40]): found.terms[name] for name in names[:most]
+    }
     if len(names) > most:
         drawn[f"{len(names) - most} others"] = sum(found.terms[name] for name in names[most:])
     drawn = dict(reversed(drawn.items()))
@@ -177,7 +179,7 @@ def _bars(panel: Any, term: StepFunction) -> None:
     places = np.arange(len(term.breaks))
     panel.hlines(term.values[1:], places - 0.4, places + 0.4, color=_CURVE, linewidth=2.4)
     _foot(panel, places, term.counts[1 : len(places) + 1], np.full(len(places), 0.8), "center")
-    labels = [f"{name:g}" if isinstance(name, float) else str(name) for name in term.categories]
+    labels = [f"{name:g}" if isinstance(name, float) else plain(name) for name in term.categories]
     if term.missing is not None:
         _absent(panel, len(places), term.missing)
     panel.set_xticks(places, labels)
@@ -204,6 +206,6 @@ def _surface(panel: Any, term: Surface, largest: float) -> None:
         *(_edges(term.first), _edges(term.second), term.values.T),
         cmap="RdBu_r", vmin=-largest, vmax=largest,
     )  # fmt: skip
-    panel.set_xlabel(term.first.name)
-    panel.set_ylabel(term.second.name)
+    panel.set_xlabel(plain(term.first.name))
+    panel.set_ylabel(plain(term.second.name))
     panel.figure.colorbar(mesh, ax=panel)

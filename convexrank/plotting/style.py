@@ -79,10 +79,15 @@ def styles(labels: Any) -> dict[Any, dict[str, Any]]:
     return {label: made[label] for label in labels}
 
 
+def plain(name: Any) -> str:
+    """Return a name of a caller's as text: dollars in it begin no formula."""
+    return str(name).replace("$", r"\$")
+
+
 def label_text(label: Any, bare: bool = False) -> str:
     """Write a label: a number is a p."""
     if not _is_number(label):
-        return str(label)
+        return plain(label)
     text = "∞" if math.isinf(label) else f"{float(label):g}"
     return text if bare else f"p = {text}"
 

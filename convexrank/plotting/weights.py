@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.data import check_integer, check_list, shown
 from convexrank.inference.weights import SelectionFrequencies, WeightIntervals
-from convexrank.plotting.style import axes
+from convexrank.plotting.style import axes, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,7 +136,7 @@ def _names(names: Sequence[Any] | None, count: int) -> list[str]:
     given = list(range(count)) if names is None else check_list(names, "names", "names of columns")
     if len(given) != count:
         raise ValueError(f"names has {len(given)} entries, expected {count}: one for each column of X.")
-    return [str(name) for name in given]
+    return [plain(name) for name in given]
 
 
 def _refuse_other(found: Any, kind: type, function: str) -> None:

@@ -22,6 +22,7 @@ class Allowed:
     name: str = ".*"
     parameter: str = ".*"
     value: str = ".*"
+    waits: bool = True  # False: a call that never ends in time, and is told so without waiting
 
     def covers(self, finding: Finding) -> bool:
         """Whether a finding is one of these."""
@@ -56,7 +57,7 @@ RIGHT = (
     Allowed("a large power of a number above 1 is beyond floating point", "infinite", r".*Power.*", "p"),
     Allowed("the same of a price: no value is finite", "nan|infinite", parameter="price", value=r"2\*\*.*|uint8"),
     Allowed("so many rounds, processes or folds take their time", "slow", parameter="rounds|n_jobs|cv|instances"),
-    Allowed("a set that is nearly a line takes all steps", "slow", r".*RealizableLink.*", "X", _EXTREME),
+    Allowed("a set that is nearly a line takes all steps", "slow", r".*RealizableLink.*", "X", _EXTREME, False),
     Allowed("so large a strength takes all steps", "slow", parameter="score_reg", value=r"2\*\*63"),
     Allowed("nothing is proved of data whose scores overflow", "infinite", parameter="X", value=_EXTREME),
     Allowed("numpy says that the scores of a point overflow", "warning", parameter="w|x", value=_EXTREME),
@@ -69,6 +70,12 @@ RIGHT = (
     Allowed("all problems are asked for", "slow", r".*verify", "target", "None|empty.*|list of None"),
     Allowed("text names a file that another call made", "nameless", r".*read_.*", "paths?", "(numpy )?text.*"),
 )  # fmt: skip
+
+
+def is_endless(name: str, parameter: str, value: str) -> bool:
+    """Whether a call takes all the time that it is given, as is allowed."""
+    slow = Finding(name, parameter, value, "slow", "")
+    return any(allowed.covers(slow) and not allowed.waits for allowed in RIGHT)
 
 
 def is_allowed(finding: Finding) -> bool:

@@ -129,8 +129,8 @@ class Judge:
         self._nan = {path for path, values in self.expected if np.isnan(values).any()}
         self._infinite = {path for path, values in self.expected if np.isinf(values).any()}
 
-    def judge(self, parameter: str, label: str, value: Any, same: bool = False) -> Finding | None:
-        """Make the call with one argument replaced; return what is wrong with what comes of it."""
+    def judge(self, parameter: str, label: str, value: Any, same: bool, limit: float) -> Finding | None:
+        """Make the call with one argument replaced; return what is wrong with what comes of it in so many seconds."""
 
         def found(kind: str, detail: str) -> Finding:
             return Finding(self.name, parameter, label, kind, detail)
@@ -139,14 +139,14 @@ class Judge:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             try:
-                with time_limit(self.limit):
+                with time_limit(limit):
                     results = self.call.run(**{parameter: value})
             except Slow:
-                return found("slow", f"more than {self.limit:g} s")
+                return found("slow", f"more than {limit:g} s")
             except Exception as error:  # noqa: BLE001 - anything may come, that is the question
                 return self._refusal(error, parameter, label, value, found)
-        if time.process_time() - begun > self.limit:
-            return found("slow", f"more than {self.limit:g} s")
+        if time.process_time() - begun > limit:
+            return found("slow", f"more than {limit:g} s")
         said = False
         for warning in heard:
             words = f"{warning.category.__name__}: {warning.message} ({warning.filename}:{warning.lineno})"

@@ -12,10 +12,13 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
+from tests.fuzzer.allowed import is_endless
 from tests.fuzzer.calls import Call, calls_of, public
 from tests.fuzzer.judge import Finding, Judge
 from tests.fuzzer.values import BAD, variants
 
+# Seconds for a call that would take any number of them.
+_GLANCE = 2.0
 # A call may ask for so much memory beyond what the process has.
 _MEMORY = 3 << 30
 
@@ -44,6 +47,12 @@ def cases(call: Call) -> Iterator[tuple[str, str, Any, bool]]:
                 yield parameter, f"~{label}", value, same
 
 
+def judged(judge: Judge, parameter: str, label: str, value: Any, same: bool) -> Finding | None:
+    """What is wrong with what comes of a case; a value with ~ is at hand, another is made."""
+    limit = _GLANCE if is_endless(judge.name, parameter, label) else judge.limit
+    return judge.judge(parameter, label, value if label.startswith("~") else value(), same, limit)
+
+
 def fuzz(name: str, thing: Any, most: int | None = None, seed: int = 0, extra: str = "") -> Iterator[Finding]:
     """Yield what is found about a public function or class, by so many cases of each of its calls; None means all."""
     for number, call in enumerate(calls_of(thing, extra)):
@@ -53,7 +62,7 @@ def fuzz(name: str, thing: Any, most: int | None = None, seed: int = 0, extra: s
         for place in rng.permutation(len(listed))[:most]:
             parameter, label, value, same = listed[place]
             with memory_limit():
-                found = judge.judge(parameter, label, value if label.startswith("~") else value(), same)
+                found = judged(judge, parameter, label, value, same)
             plt.close("all")
             if found is not None:
                 yield found

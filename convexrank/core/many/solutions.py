@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any, Self, overload
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.capabilities import Solvable
+from convexrank.core.capabilities import Solvable, value_at
 from convexrank.core.paths import SolutionSequence
 from convexrank.core.results import Certificate, Solution, Status
 from convexrank.data.nodes import pandas
@@ -35,6 +36,8 @@ class Members(Sequence[Solution]):
         The class of the problems.
     seconds : float
         Wall time of a member's share of what was done together.
+    late : sequence of int
+        Places that no time was left for: their points are where a solve would have begun.
     """
 
     def __init__(
@@ -45,8 +48,9 @@ class Members(Sequence[Solution]):
         problem: Callable[[int], Any] | None = None,
         name: str = "",
         seconds: float = 0.0,
+        late: Sequence[int] = (),
     ) -> None:
-        self.points = points
+        self.points, self._late = points, frozenset(late)
         self.values, self.gaps, self.lower_bounds = bounds
         for place, solution in others.items():
             self.points[place], self.values[place], self.gaps[place] = (
@@ -68,10 +72,9 @@ class Members(Sequence[Solution]):
     @property
     def statuses(self) -> tuple[Status, ...]:
         """The status of each."""
-        others = self._others
-        return tuple(
-            self._made[place].status if place in others else Status.CONVERGED for place in range(len(self))
-        )
+        ends = dict.fromkeys(self._late, Status.TIME_LIMIT)
+        ends |= {place: self._made[place].status for place in self._others}
+        return tuple(ends.get(place, Status.CONVERGED) for place in range(len(self)))
 
     @property
     def seconds(self) -> list[float]:
@@ -95,11 +98,13 @@ class Members(Sequence[Solution]):
         return self._made[number]
 
     def _solution(self, place: int) -> Solution:
-        certificate = Certificate(
-            float(self.gaps[place]), float(self.values[place]), float(self.lower_bounds[place])
-        )
+        x, name = self.points[place], self._name
+        gap, value, lower = (float(each[place]) for each in (self.gaps, self.values, self.lower_bounds))
         problem = None if self._problem is None else self._problem(place)
-        return met_at(self.points[place], certificate, self._seconds, problem, self._name)
+        if place in self._late:
+            value = value_at(problem, x) if problem is not None and math.isnan(value) else value
+            return too_late(x, Certificate(gap, value, lower), problem, name)
+        return met_at(x, Certificate(gap, value, lower), self._seconds, problem, name)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the problems out, as each solution does."""
@@ -137,6 +142,12 @@ def found_at(
         witness=None,
         instance=problem,
     )
+
+
+def too_late(x: Array, certificate: Certificate, problem: Solvable | None, name: str) -> Solution:
+    """Return the solution of a problem that no time was left for, at the point at which it would have begun."""
+    status = Status.TIME_LIMIT
+    return found_at(x, certificate, status, status.message, 0.0, problem, name)
 
 
 def met_at(
@@ -198,7 +209,7 @@ class Solutions(SolutionSequence):
 
     @property
     def values(self) -> Array:
-        """The objectives, shape (B,)."""
+        """The objectives, shape (B,); NaN where no time was left to evaluate one."""
         return self._members.values.copy()
 
     @property

@@ -15,13 +15,13 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import level_of_caller, progress_bar
 from convexrank.core.capabilities import Batched, value_at
 from convexrank.core.loop import SolverLike, certificate_of, scale_of
-from convexrank.core.many.solutions import Members, Solutions, found_at, met_at
+from convexrank.core.many.solutions import Members, Solutions, met_at, too_late
 from convexrank.core.problem import Problem
-from convexrank.core.results import Certificate, ConvergenceWarning, Solution, Status
-from convexrank.core.solving import class_at
+from convexrank.core.results import Certificate, ConvergenceWarning, Solution
+from convexrank.core.solving import class_at, home_of
 from convexrank.data import check_flag, check_positive, read_array, shown
 from convexrank.data.deprecation import progress_as_verbose
-from convexrank.data.fields import sample_of
+from convexrank.data.fields import parameters_of, sample_of
 
 __all__ = ["solve_many"]
 
@@ -71,7 +71,8 @@ def solve_many(
     solver : str or solver object, optional
         Solve one after the other, by this solver.
     device : str or jax.Device, optional
-        Solve together on a device of JAX, as in :meth:`convexrank.Problem.solve`.
+        Solve together on a device of JAX, as in :meth:`convexrank.Problem.solve`; with a solver, one after the other.
+        By default where X lies, as there.
     tol : float
         The tolerance of each, as in :meth:`convexrank.Problem.solve`.
     time_limit : float, optional
@@ -114,11 +115,13 @@ def solve_many(
     tol, verbose = check_positive(tol, "tol"), check_flag(verbose, "verbose")
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit", infinite=True)
     varied = _checked(problem, parameters)
+    device = home_of(problem) if solver is None and device is None else device
     start, count = time.perf_counter(), len(next(iter(varied.values())))
     bar = progress_bar(verbose, count, f"{type(problem).__name__}, {count} problems")
-    with ending_after(limit), warnings.catch_warnings(), bar:
+    # the weights are read to their end, which is soon
+    together = None if solver is not None or device is not None else _weighted(problem, varied)
+    with ending_after(limit - (time.perf_counter() - start)), warnings.catch_warnings(), bar:
         warnings.simplefilter("ignore", ConvergenceWarning)
-        together = None if solver is not None or device is not None else _weighted(problem, varied)
         if together is not None:
             members, met = _weighted_members(problem, varied, together, tol, bar.update)
         else:
@@ -143,13 +146,12 @@ def _checked(problem: object, parameters: dict[str, Any]) -> dict[str, Array]:
             "nothing is varied; give an array with an entry per problem, such as l2=[1.0, 0.1] or sample_weight of "
             "shape (B, n)."
         )
-    fields = [name for name, each in getattr(type(problem), "__dataclass_fields__", {}).items() if each.init]
+    known = [name for name in parameters_of(problem) if name != "X"]
     varied = {}
     for name, values in parameters.items():
-        if name not in fields or name == "X":
-            known = ", ".join(each for each in fields if each != "X")
+        if name not in known:
             raise ValueError(
-                f"{name} is no parameter of {type(problem).__name__} that may vary, which has: {known}."
+                f"{name} is no parameter of {type(problem).__name__} that may vary, which has: {', '.join(known)}."
             )
         varied[name] = read_array(values, name)
         if varied[name].ndim == 0 or not len(varied[name]):
@@ -204,11 +206,14 @@ def _weighted_members(
     met = _met(bounds, tol)
     seconds = (time.perf_counter() - start) / count
     update(int(met.sum()))
+    points[~np.isfinite(points).all(axis=1)] = first
     others: dict[int, Solution] = {}
-    for place in np.flatnonzero(~met).tolist():
-        near = points[place] if np.isfinite(points[place]).all() else first
-        others[place] = _alone(_made(problem, varied, place), None, near, tol)
+    late = np.flatnonzero(~met).tolist()
+    while late and time_left() > 0.0:  # else there is none for making the problems, either
+        place = late.pop(0)
+        others[place] = _alone(_made(problem, varied, place), points[place], tol)
         update()
+    update(len(late))
     remembered = {name: sample_of(values) for name, values in varied.items() if values.ndim > 1}
 
     def made(place: int) -> Problem:
@@ -220,7 +225,8 @@ def _weighted_members(
                 )
         return _made(problem, varied, place)
 
-    return Members(points, bounds, others, made, type(problem).__name__, seconds), int(met.sum())
+    members = Members(points, bounds, others, made, type(problem).__name__, seconds, late)
+    return members, int(met.sum())
 
 
 def _met(bounds: tuple[Array, ...], tol: float) -> Array:
@@ -253,7 +259,9 @@ def _members(
         together += solution is not None
         if solution is None:
             point = guess if points is None else np.asarray(points[place])
-            solution = _alone(each, solver, point if np.isfinite(point).all() else guess, tol)
+            near = point if np.isfinite(point).all() else guess
+            # a device without a solver was for all of them together
+            solution = _alone(each, near, tol, solver, None if solver is None else device)
         if solution.converged and "sample_weight" not in varied:
             guess = solution.x
         found.append(solution)
@@ -276,10 +284,11 @@ def _accepted(problem: Problem, x: Array, tol: float) -> Solution | None:
     return met_at(x, certificate, time.perf_counter() - start, problem, type(problem).__name__)
 
 
-def _alone(problem: Problem, solver: SolverLike, x0: Array, tol: float) -> Solution:
+def _alone(
+    problem: Problem, x0: Array, tol: float, solver: SolverLike = None, device: Any = None
+) -> Solution:
     left = time_left()
     if left <= 0.0:
         nothing = Certificate(math.inf, value_at(problem, x0), -math.inf)
-        status = Status.TIME_LIMIT
-        return found_at(x0, nothing, status, status.message, 0.0, problem, type(problem).__name__)
-    return problem.solve(solver, tol=tol, x0=x0, time_limit=None if math.isinf(left) else left)
+        return too_late(x0, nothing, problem, type(problem).__name__)
+    return problem.solve(solver, tol=tol, x0=x0, time_limit=None if math.isinf(left) else left, device=device)

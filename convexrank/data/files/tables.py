@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 
 from convexrank.data.checks.values import check_list, check_path
 from convexrank.data.files.lines import is_packed, split_quoted, text_lines
-from convexrank.data.messages import did_you_mean, shown
+from convexrank.data.messages import as_option, did_you_mean, shown
 
 __all__ = ["TableData", "read_columns", "read_table"]
 
@@ -158,18 +159,24 @@ def read_columns(path: Any, *, delimiter: str | None = None) -> dict[str, Array]
     {'name': array(['Ann', 'Bob'], dtype=object), 'size': array(['1.5', ''], dtype=object)}
     """
     lines, first, names, delimiter = _heading(path, delimiter)
-    reader, rows = csv.reader((line + "\n" for _, line in lines), delimiter=delimiter, strict=True), []
+    at, rows = first[0], []
+
+    def texts() -> Iterator[str]:
+        nonlocal at
+        for number, line in lines:
+            at = number  # for messages
+            yield line + "\n"
+
     try:
-        for row in reader:
+        for row in csv.reader(texts(), delimiter=delimiter, strict=True):
             if len(row) != len(names):
-                where = f"{path}, line {reader.line_num + first[0]}"
                 raise ValueError(
-                    f"{where} has {len(row)} columns, expected {len(names)} as in line {first[0]}, with the delimiter "
-                    f"{delimiter!r}."
+                    f"{path}, line {at} has {len(row)} columns, expected {len(names)} as in line {first[0]}, with the "
+                    f"delimiter {delimiter!r}."
                 )
             rows.append([entry.strip() for entry in row])
     except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num + first[0]}: {error}.") from error
+        raise ValueError(f"{path}, line {at}: {error}; look for a quote that does not end.") from error
     if not rows:
         raise ValueError(f"{path} has no rows below the names of its columns.")
     table = np.array(rows, dtype=object)
@@ -190,11 +197,18 @@ def _heading(
     lines = ((number, line) for number, line in text_lines(path) if line.strip())
     first = next(lines, (1, ""))
     if delimiter is None:
-        delimiter = max(_DELIMITERS, key=first[1].count)
+        delimiter = max(_DELIMITERS, key=re.sub('"[^"]*"', "", first[1]).count)  # not within names in quotes
     names = _columns(first, delimiter, path)
-    if len(set(names)) < len(names) or not names:
+    if not names:
         raise ValueError(
-            f"{path}: the first line names {shown(names)}, expected a name of its own for each column."
+            f"{path} is empty, expected a line with the names of the columns, and rows below it."
+        )
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        places = [place for place, name in enumerate(names, 1) if name == twice]
+        raise ValueError(
+            f"{path}: the first line has {shown(twice)} as the name of the columns {shown(places)}, expected a name of "
+            "its own for each column; rename all but one, and see that the first line has names."
         )
     return lines, first, names, delimiter
 
@@ -240,8 +254,14 @@ def _parsed(
         where, row = f"{path}, line {line[0]}", _columns(line, delimiter, path)
         if len(row) != count:
             raise ValueError(f"{where} has {len(row)} columns, expected {count} as in line 1.")
-        values[i] = [_number(row[place], name, where) for name, place in wanted.items()]
-        texts[i] = row
+        values[i], texts[i] = [_number(row[place]) for place in places], row
+        wrong = [name for name, value in zip(wanted, values[i], strict=True) if not np.isfinite(value)]
+        if wrong:
+            raise ValueError(
+                f"{where}: column {wrong[0]!r} is {shown(row[wanted[wrong[0]]])}, expected a finite number, as in all "
+                f"of {shown(wrong)}; encode these, leave them out by drop (--drop {as_option(wrong)}), or take "
+                "`convexrank fit`, which encodes texts and gaps."
+            )
     return values, texts
 
 
@@ -254,17 +274,12 @@ def _texts(table: Array, place: int) -> Array:
     return np.array([text.strip() for text in table[:, place]])
 
 
-def _number(text: str, name: str, where: str) -> float:
+def _number(text: str) -> float:
+    """A number, NaN where a text is none."""
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
-        value = np.nan
-    if not np.isfinite(value):
-        raise ValueError(
-            f"{where}: column {name!r} is {shown(text)}, expected a finite number; encode it, or leave the column out "
-            f"by drop (--drop {name})."
-        )
-    return value
+        return np.nan
 
 
 def _numbers_or_texts(texts: Array) -> Array:

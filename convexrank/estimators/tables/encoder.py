@@ -13,8 +13,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from convexrank.data import check_flag, check_integer, check_list, check_vector, shown
-from convexrank.estimators.tables.columns import ENCODERS, all_read, columns_of, kind_of
+from convexrank.data import check_choice, check_flag, check_integer, check_list, check_vector, shown
+from convexrank.estimators.tables.columns import (
+    ENCODERS,
+    all_read,
+    columns_of,
+    has_name,
+    kind_of,
+    refuse_unreadable,
+)
 from convexrank.features import Explanation
 from convexrank.features.explanations import one_row
 
@@ -38,7 +45,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ============ ==========================================================================================
 
     A column of strings is one of numbers if each entry is a number or a gap: empty, ``NA``, ``NaN``, ``null``, ``None``
-    or ``?``. A column that says nothing (no value, one value, only rare ones) is left out.
+    or ``?``. A column that says nothing (no value, one value, only rare ones), or has no name, is left out.
 
     Parameters
     ----------
@@ -52,6 +59,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Columns that are not features.
     sparse_output : bool
         Whether features of which most are 0 come as a sparse matrix; ``set_output(transform="pandas")`` needs False.
+    decimal : {".", ","}
+        The sign before the decimals of numbers in strings.
 
     Attributes
     ----------
@@ -82,6 +91,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     categories: Any = ()
     drop: Any = ()
     sparse_output: bool = True
+    decimal: str = "."
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the transformer to scikit-learn: columns of any type, with gaps."""
@@ -100,11 +110,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            When columns hold dates, all of which are named; when no column is left, or X is no table.
+            When columns hold dates, or numbers that are not written in digits alone, all of which are named; when no
+            column is left, or X is no table.
         """
         rarest = check_integer(self.rarest, "rarest", 1)
         most = check_integer(self.most, "most", 2)
         check_flag(self.sparse_output, "sparse_output")
+        decimal = check_choice(self.decimal, {".": ".", ",": ","}, "decimal")
         columns = columns_of(X)
         if len(next(iter(columns.values()))) == 1:
             raise ValueError("X has 1 sample, expected two rows or more: a column of one row has one value.")
@@ -112,17 +124,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         as_names = _known(self.categories, "categories", columns)
         self.n_features_in_ = len(columns)
         self.feature_names_in_ = np.array(list(columns), dtype=object)
-        used = {name: column for name, column in columns.items() if name not in dropped}
-        kinds = {name: "category" if name in as_names else kind_of(column) for name, column in used.items()}
-        dates = [name for name, kind in kinds.items() if kind == "date"]
-        if dates:
-            raise ValueError(
-                f"the columns {shown(dates)} hold dates, expected numbers, categories or texts; make numbers of them, "
-                f"such as days since a day, or leave them out: drop={dates} (--drop {','.join(dates)})."
-            )
-        self.left_out_ = dict.fromkeys(dropped, "drop")
+        used = {name: column for name, column in columns.items() if name not in dropped and has_name(name)}
+        kinds = {
+            name: "category" if name in as_names else kind_of(column, decimal)
+            for name, column in used.items()
+        }
+        refuse_unreadable(used, kinds, decimal)
+        self.left_out_ = {name: "it has no name" for name in columns if not has_name(name)}
+        self.left_out_ |= dict.fromkeys(dropped, "drop")
         self.kinds_, self._encoders = {}, {}
-        for name, values in all_read(used, kinds).items():
+        for name, values in all_read(used, kinds, decimal).items():
             kind = kinds[name]
             encoder = ENCODERS[kind](values, rarest, most)
             if isinstance(encoder, str):
@@ -157,7 +168,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"X has no columns {shown(lost)}, expected those of the fit: {shown(list(self.kinds_))}."
             )
-        read = all_read(columns, self.kinds_)
+        read = all_read(columns, self.kinds_, self.decimal)
         parts = [self._encoders[name].transform(values) for name, values in read.items()]
         made = sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts]))
         entries = math.prod(cast(tuple[int, int], made.shape))

@@ -18,7 +18,9 @@ from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
 Array = np.ndarray
 
 # Numbers of a block of problems, one for each row: they stay in the cache.
-BLOCK = 1 << 17
+BLOCK = 1 << 16
+# Products of matrices take as long for so many columns as for some fewer.
+WIDTH = 8
 # Weights up to this number are held by terms; of more there is no second copy.
 _COPIED = 1 << 25
 # Logarithms of weights up to this size are in what bounds the rounding of a tangent already.
@@ -46,9 +48,12 @@ class WeightedTerm:
 
     @cached_property
     def columns(self) -> Array:
-        """What sums are taken of: features, lengths, 1, and the logarithms that differ, shape (g, d + 3)."""
-        one = np.ones(len(self.rows))
-        return np.column_stack([self.X, self.lengths, one, (self.logs - self.flat) * one])
+        """What sums are taken of: features, lengths, 1, the logarithms that differ; and zeros, up to a good width."""
+        used = self.X.shape[1] + 3
+        found = np.zeros((len(self.rows), -(-used // WIDTH) * WIDTH))
+        found[:, : used - 3], found[:, used - 3], found[:, used - 2] = self.X, self.lengths, 1.0
+        found[:, used - 1] = self.logs - self.flat
+        return found
 
     @property
     def flat(self) -> float:
@@ -94,8 +99,10 @@ class WeightedTerm:
             height = np.vecdot(counted, exponents)
             if not (lowest - highest).min() > _DEEP:
                 np.maximum(masses, _TINY, out=masses)
-            logs = np.vecdot(counted, np.log(masses, out=masses))
-            return Sums(highest, lowest, top, total, counted @ self.columns, height, logs)
+            # the exponents' place is used again: less memory stays in the cache
+            logs = np.vecdot(counted, np.log(masses, out=exponents))
+            columns = (counted @ self.columns)[:, : w.shape[1] + 3]
+            return Sums(highest, lowest, top, total, columns, height, logs)
 
     def tangents(self, weight: Array, sums: Sums) -> Tangents:
         """Return tangents, for problems in which the rows have these weights together."""

@@ -122,7 +122,7 @@ class KernelLearnedDivergence(Problem):
         """Return the α with the same scores as weights of :attr:`linear`, and no part in the null space of K."""
         return self._space.inverse @ weights
 
-    capabilities = frozenset({"Exact", "Smooth", "JaxObjective", "Proximal", "Certified"})
+    capabilities = frozenset({"Exact", "Smooth", "JaxObjective", "Proximal", "JaxProximal", "Certified"})
 
     @property
     def dimension(self) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.compilation import SMALL, jit
-from convexrank.backend.deadline import check_time, rounds_in_time
+from convexrank.backend.deadline import check_time, rounds_in_time, time_left
 from convexrank.core.capabilities import Proximal, Smooth
 from convexrank.core.loop import State
 from convexrank.solvers.jitted.devices import check_room, computing_on, find_device, first_device, shared
@@ -75,14 +75,42 @@ def first_state(problem: Smooth | Proximal, loop: Loop, inner: Any) -> State:
 def next_state(problem: Smooth | Proximal, state: State, chunk: int) -> State:
     """Run a chunk on the device, fewer iterations near a time limit and where they take long."""
     memory: _Memory = state.memory
-    count, start = rounds_in_time(chunk, memory.pace), time.perf_counter()
-    if math.isfinite(memory.pace):
-        count = max(1, min(count, int(_LONGEST / max(memory.pace, 1e-9))))
     with computing_on(memory.loop.device):
-        inner = memory.loop.advance(memory.inner, count)
-        inner.x.block_until_ready()
-        pace = (time.perf_counter() - start) / count
+        inner, pace = run_chunk(memory.loop.advance, memory.inner, chunk, memory.pace)
         return _state(problem, replace(memory, inner=inner, pace=pace))
+
+
+def run_chunk(advance: Callable[[Any, int], Any], inner: Any, chunk: int, pace: float) -> tuple[Any, float]:
+    """Run a chunk of a compiled program; the first one begins with an iteration that tells how long they take.
+
+    Parameters
+    ----------
+    advance : callable
+        From a state with a field ``x`` and a number of iterations to the next state.
+    inner : tuple
+        The state.
+    chunk : int
+        The number of iterations, fewer where they take long or a deadline is near.
+    pace : float
+        Seconds of an iteration so far; infinity if none was timed.
+
+    Returns
+    -------
+    tuple
+        The next state, and the seconds of an iteration.
+    """
+    import jax
+
+    if jax.process_count() > 1:  # clocks differ, and processes that share a mesh take the same iterations
+        return advance(inner, chunk), pace
+    for most in (chunk,) if math.isfinite(pace) else (1, chunk - 1):
+        if most and time_left() > 0.0:
+            count, start = rounds_in_time(most, pace), time.perf_counter()
+            count = max(1, min(count, int(_LONGEST / max(pace, 1e-9))))
+            inner = advance(inner, count)
+            inner.x.block_until_ready()
+            pace = (time.perf_counter() - start) / count
+    return inner, pace
 
 
 def _state(problem: Smooth | Proximal, memory: _Memory) -> State:
@@ -147,9 +175,18 @@ def place(
         check_time()
         return both
     check_room(device, needed)
-    made = jax.device_put(make(), device)
+    made = make()
+    check_room(device, bytes_to_move(made))
+    made = jax.device_put(made, device)
     check_time()  # moving large data takes seconds, and so does compiling
     return made, jax.device_put(np.asarray(x0, dtype=dtype), device)
+
+
+def bytes_to_move(made: Any) -> int:
+    """Return how many bytes of a pytree are on the host yet."""
+    import jax
+
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(made) if isinstance(leaf, np.ndarray))
 
 
 def bytes_of(face: Compiled, columns: int) -> int:

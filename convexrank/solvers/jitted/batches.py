@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.compilation import jit
-from convexrank.backend.deadline import check_time, rounds_in_time
+from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Shape, Solvable
 from convexrank.core.loop import scale_of
-from convexrank.solvers.jitted._chunks import bytes_of, is_small
+from convexrank.solvers.jitted._chunks import bytes_of, bytes_to_move, is_small, run_chunk
 from convexrank.solvers.jitted.accelerated import JaxAccelerated
 from convexrank.solvers.jitted.devices import check_room, computing_on, find_device
 from convexrank.solvers.jitted.newton import JaxNewton
@@ -101,13 +100,14 @@ class _Batch:
     ) -> None:
         import jax
 
-        self.problems, self.dtype = problems, problems[0].dtype
+        self.problems, self.dtype = problems, problems[0].face(Compiled).dtype
         columns = [list(column) for column in zip(*leaves, strict=True)]
         axes = tuple(None if _same(column) else 0 for column in columns)
         shared = [
             column[0] if axis is None else np.stack(column)
             for column, axis in zip(columns, axes, strict=True)
         ]
+        check_room(device, bytes_to_move(shared))
         self.leaves = [jax.device_put(leaf, device) for leaf in shared]
         small = is_small(leaves[0])
         built = problems[0].dimension <= JaxNewton.columns
@@ -117,8 +117,9 @@ class _Batch:
     def solved(self, first: Array, tol: float) -> Array:
         """Run chunks until every estimate meets the tolerance or falls no more; return the points."""
         start = np.tile(np.asarray(first, dtype=self.dtype), (len(self.problems), 1))
-        state, lowest, idle, pace = self.begin(self.leaves, start), np.full(len(start), np.inf), 0, np.inf
-        best = start
+        advance = partial(self.advance, self.leaves)
+        state = advance(self.begin(self.leaves, start), 0)  # compiled here, and not timed
+        best, lowest, idle, pace = start, np.full(len(start), np.inf), 0, np.inf
         for _ in range(_CHUNKS):
             check_time()
             point, value, gradient = (
@@ -136,10 +137,7 @@ class _Batch:
             lowest = np.minimum(residual, lowest)
             if (lowest <= enough).all() or idle >= _PATIENCE:
                 break
-            count, begun = rounds_in_time(self.chunk, pace), time.perf_counter()
-            state = self.advance(self.leaves, state, count)
-            state.x.block_until_ready()
-            pace = (time.perf_counter() - begun) / count
+            state, pace = run_chunk(advance, state, self.chunk, pace)
         return best
 
 

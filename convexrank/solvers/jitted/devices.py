@@ -8,8 +8,9 @@ over the devices, by the compiler. Rows of padding, which make the mesh divide t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -68,16 +69,16 @@ def find_device(device: Any) -> Any:
             return device
         if not isinstance(device, str):
             raise TypeError(f"device is {shown(device)}, expected 'cpu', 'gpu', 'tpu' or a device of JAX.")
-        platform, _, number = device.partition(":")
-        try:
-            return jax.devices(platform)[int(number or 0)]
-        except (RuntimeError, ValueError, IndexError):
-            there = ", ".join(f"{each.platform}:{each.id}" for each in jax.devices())
-            raise ValueError(
-                f"device is {device!r}, and JAX has no such device in this process, but {there}; install the JAX of "
-                "your accelerator (jax.readthedocs.io, Installation), or leave device out: the default solvers need "
-                "none."
-            ) from None
+        # JAX has a default for no name, and a list has places from its end
+        named = re.fullmatch(r"(\w+)(?::(\d+))?", device, re.ASCII)
+        with suppress(RuntimeError, ValueError, IndexError):
+            if named is not None:
+                return jax.devices(named[1])[int(named[2] or 0)]
+        there = ", ".join(f"{each.platform}:{each.id}" for each in jax.devices())
+        raise ValueError(
+            f"device is {device!r}, and JAX has no such device in this process, but {there}; install the JAX of "
+            "your accelerator (jax.readthedocs.io, Installation), or leave device out: the default solvers need none."
+        )
 
 
 def device_of(*arguments: Any) -> Any | None:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from convexrank.backend.deadline import rounds_in_time
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.graph_faces import JaxSaddle
-from convexrank.solvers.jitted._chunks import chosen, compiled, is_small, place
+from convexrank.solvers.jitted._chunks import chosen, compiled, is_small, place, run_chunk
 from convexrank.solvers.jitted.devices import check_device, computing_on
 
 Array = np.ndarray
 
-# Chunks without a smaller gap after which rounding is reached.
+# Chunks without a smaller gap, at least, after which rounding is reached. Gaps fall as one over the rounds, unevenly:
+# as many chunks as all before may go by without a smaller one.
 _PATIENCE = 50
 
 
@@ -76,9 +75,7 @@ class JaxNoRegretPlay:
 
         device = chosen(self.device)
         with computing_on(device):
-            game, s = place(
-                device, problem.face(JaxSaddle).game, np.zeros_like(x0), "float64", 8 * 4 * len(x0)
-            )
+            game, s = place(device, problem.face(JaxSaddle).game, np.zeros_like(x0), "float64", 0)
             small = is_small(game)
             advance = partial(compiled(programs.advance, small), game)
             play = advance(compiled(programs.start, small)(game, s), 0)
@@ -87,11 +84,8 @@ class JaxNoRegretPlay:
     def step(self, problem: Solvable, state: State) -> State:
         """Run one chunk on the device."""
         memory: _Memory = state.memory
-        count, start = rounds_in_time(self.chunk, memory.pace), time.perf_counter()
         with computing_on(memory.device):
-            play = memory.advance(memory.play, count)
-            play.x.block_until_ready()
-        pace = (time.perf_counter() - start) / count
+            play, pace = run_chunk(memory.advance, memory.play, self.chunk, memory.pace)
         return _state(problem, replace(memory, play=play, pace=pace))
 
 
@@ -102,6 +96,7 @@ class _Memory:
     play: Any = field(repr=False)
     lowest: float = np.inf
     idle: int = 0
+    chunks: int = 0
     pace: float = np.inf
 
 
@@ -110,7 +105,7 @@ def _state(problem: Solvable, memory: _Memory) -> State:
     play = memory.play
     x, gap = problem.project_feasible(np.asarray(play.x, dtype=np.float64)), float(play.gap)
     idle = 0 if gap < memory.lowest else memory.idle + 1
-    memory = replace(memory, lowest=min(gap, memory.lowest), idle=idle)
+    memory = replace(memory, lowest=min(gap, memory.lowest), idle=idle, chunks=memory.chunks + 1)
     witness = Witness(np.asarray(play.s, dtype=np.float64)[None, :], np.ones(1))
-    stalled = bool(play.stalled) or idle >= _PATIENCE
+    stalled = bool(play.stalled) or idle >= max(_PATIENCE, memory.chunks - idle)
     return State(x, problem.objective(x), max(gap, 0.0), memory, stalled=stalled, witness=witness)
