@@ -78,6 +78,15 @@ def test_the_evidence_of_another_width_proves_less(l1):
     assert problem.certificate(end.w, witness=other).gap > 100.0 * found.gap
 
 
+@pytest.mark.parametrize("name", ["TopPush", "RmaxPush, exponential", "SpectralPush, logistic"])
+def test_the_minimiser_of_the_exact_model_has_evidence(name):
+    """A search for tangents beside it ended at gaps of 1e-4."""
+    formulation, options = KINKS[name]
+    solution = formulation(*rows(), **options).solve("exact")
+    assert solution.status is cr.Status.CONVERGED
+    assert solution.witness is not None
+
+
 def test_there_is_no_path_where_it_leads_nowhere():
     X, y = rows()
     separable = cr.problems.TopPush(X, X[:, 0] > 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
 from convexrank.core.results import ConvergenceWarning, Solution, Status, Witness
 from convexrank.data import check_function, shown
+from convexrank.solvers.descent.smoothed.short_path import path_end
 from convexrank.solvers.own_constraints import UnderConstraints
 
 # cvxpy's words for an answer. What is not listed here is a failure.
@@ -174,7 +176,9 @@ class ExactSolver:
                     terminal = None
                     answers.append((gap, state, f"{attempt.solver}: {word}, though the start is the minimum"))
                 break
-            gap = _gap(problem, state, options.time_limit - monitor.seconds)
+            gap, state = _along_path(problem, state, monitor)
+            if gap > options.tol * scale_of(state.value):
+                gap = min(gap, _gap(problem, state, options.time_limit - monitor.seconds))
             if gap > options.tol * scale_of(state.value):
                 gap, state = _with_evidence(problem, gap, state, monitor)
             answers.append((gap, state, f"{attempt.solver}: {word}"))
@@ -214,6 +218,24 @@ def _gap(problem: Exact, state: State, seconds: float) -> float:
             return certificate_of(problem, state.x, state.witness, math.inf).gap
     except OutOfTimeError:
         return math.inf
+
+
+def _along_path(problem: Exact, state: State, monitor: Monitor) -> tuple[float, State]:
+    """Return the gap and the point, if it is small, with the multipliers of a smooth function beside it as evidence.
+
+    Tangents at one side of each of many kinks prove little, and a search for others may take minutes.
+    """
+    if state.witness is not None or "SmoothBelow" not in problem.capabilities:
+        return math.inf, state
+    options = monitor.options
+    with suppress(OutOfTimeError), ending_after(options.time_limit - monitor.seconds):
+        end = path_end(cast(Any, problem), state.x, options.tol)
+        if end is not None:
+            helped = replace(state, witness=end.witness)
+            gap = _gap(problem, helped, options.time_limit - monitor.seconds)
+            if gap <= options.tol * scale_of(state.value):
+                return gap, helped
+    return math.inf, state
 
 
 def _with_evidence(problem: Exact, gap: float, state: State, monitor: Monitor) -> tuple[float, State]:
