@@ -117,8 +117,10 @@ def test_rows_on_a_mesh_of_two_processes_are_those_of_one(launched):
     truth = P.PNormPush(X[1:], y[1:], p=4, l2=0.1).solve()
     one, other = (found["rows on a mesh"] for found in launched[2][0])
     assert one == other
-    assert (one["devices"], one["status"]) == (4, "CONVERGED")
-    assert abs(one["value"] - truth.value) <= max(one["gap"], truth.gap) + tolerance("ranks")
+    assert one["devices"] == 4
+    for found in (one["jax-newton"], one["jax-accelerated"]):
+        assert found["status"] == "CONVERGED"
+        assert abs(found["value"] - truth.value) <= max(found["gap"], truth.gap) + tolerance("ranks")
 
 
 @pytest.mark.parametrize("count", COUNTS)
