@@ -87,6 +87,14 @@ def test_the_minimiser_of_the_exact_model_has_evidence(name):
     assert solution.witness is not None
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_where_no_row_is_near_a_kink_a_step_goes_down_the_slope(seed):
+    """At w = 0 no margin is within the width of the hinges: continuation stayed there where l2 is rounding."""
+    X, y = rows(seed=seed)
+    solution = cr.problems.ConvexRisk(1e12 * X, y, "hinge", l2=1e-3).solve()
+    assert (solution.solver, solution.status) == ("continuation", cr.Status.CONVERGED)
+
+
 def test_there_is_no_path_where_it_leads_nowhere():
     X, y = rows()
     separable = cr.problems.TopPush(X, X[:, 0] > 0.0)

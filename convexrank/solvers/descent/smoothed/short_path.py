@@ -8,6 +8,7 @@ where a tangent of the risk itself, at one side of each kink, tells none.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
@@ -209,8 +210,7 @@ class _Way:
     def _step(self, here: _There) -> _There | None:
         """Return the point after a step: None where there is nothing to gain, the same where no step descends."""
         least = math.inf
-        for ridge in _RIDGES:
-            step, length = -here.solve(here.gradient, ridge), 1.0
+        for step in self._steps_from(here):
             with np.errstate(over="ignore", invalid="ignore"):
                 fall = -float(here.gradient @ step[here.free])
             if not (fall >= 0.0 and here.is_near(step)):
@@ -219,6 +219,7 @@ class _Way:
                 there = self.at(here.moved(step), here.width, here.signs)
                 nearer = float(np.linalg.norm(there.gradient)) <= 0.5 * float(np.linalg.norm(here.gradient))
                 return there if nearer else None
+            length = 1.0
             for _ in range(_HALVINGS):
                 there = self.at(here.moved(length * step), here.width, here.signs)
                 if there.value <= here.value - 1e-4 * length * fall:
@@ -226,6 +227,14 @@ class _Way:
                 length *= 0.5
             least = min(least, fall)
         return None if least <= _HIDDEN * scale_of(here.value) else here
+
+    def _steps_from(self, here: _There) -> Iterator[Array]:
+        """Newton steps, and one down the slope, whose length is Polyak's, where no row bends the function."""
+        for ridge in _RIDGES:
+            yield -here.solve(here.gradient, ridge)
+        step, square = np.zeros(len(here.signs)), float(here.gradient @ here.gradient)
+        step[here.free] = -here.gradient * (scale_of(here.value) / max(square, _TINY))
+        yield step
 
     def end(self, there: _There, other: Array) -> PathEnd:
         """Return the best of the point, the tangent's at width 0 and another, with the gap by the multipliers here."""
