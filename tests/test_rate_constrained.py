@@ -124,6 +124,17 @@ def test_sparse_features():
     assert values[0] == pytest.approx(values[1], rel=TOLERANCES["two solvers"])
 
 
+def test_a_certificate_that_solves_does_not_call_itself():
+    """Found by the fuzzer: a solve that makes no progress asked the certificate, which solved, without an end."""
+    X, y = [[2.0], [0.5], [1.0], [0.0]], [1, 1, 0, 0]
+    with pytest.warns(cr.ConvergenceWarning, match="FAILED"):
+        solution = cr.problems.RateConstrained(X, y, max_fpr=0.5, l2=float(2**63)).solve()
+    # beside such a weight the length alone counts: the shortest point inside is that of another weight
+    shortest = cr.problems.RateConstrained(X, y, max_fpr=0.5, l2=1e9).solve().x
+    least = 0.5 * 2.0**63 * float(shortest @ shortest)
+    assert solution.value - solution.gap <= least <= solution.value
+
+
 def test_a_limit_that_does_not_bind_is_the_problem_without_it():
     X = np.array([[5.0], [4.0], [-4.0], [-5.0]])
     problem = RateConstrained(X, [1, 1, 0, 0], max_fpr=0.9, l2=0.01)

@@ -148,11 +148,14 @@ class Advice(Face):
         Returns why the default solver is the default, in a few words; may be empty.
     remark : callable
         Takes an answer that met the tolerance to a remark, such as that it is trivial; may be empty.
+    seeks_evidence : bool
+        Whether a certificate without a witness looks for one otherwise than by a solve.
     """
 
     adapted: Callable[[Any, Any], Any]
     reason: Callable[[], str]
     remark: Callable[[Array], str]
+    seeks_evidence: bool = True
 
 
 @dataclass(frozen=True)

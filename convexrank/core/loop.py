@@ -17,6 +17,7 @@ from convexrank.backend.deadline import OutOfTimeError, ending_after, stopped_in
 from convexrank.backend.interruption import NOW, answered, check_interruption
 from convexrank.backend.progress import LOGGER, level_of_caller, progress_bar
 from convexrank.core.capabilities import (
+    Advice,
     Certified,
     Existence,
     Ordered,
@@ -327,7 +328,8 @@ class Monitor:
                 self.certificate = self._certificate_of(self.best)
         enough = self.options.tol * scale_of(self.best.value)
         if status is Status.FAILED and self.best.witness is not None and self.certificate.gap > enough:
-            self._look_without_witness(enough)
+            if self.problem.face(Advice).seeks_evidence:
+                self._look_without_witness(enough)
         is_bound = self.certificate.kind != "residual"
         return Status.CONVERGED if is_bound and self.certificate.gap <= enough else status
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.gram import times
-from convexrank.core.capabilities import Shape
+from convexrank.core.capabilities import Advice, Shape
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.minorants import rounding
@@ -166,6 +166,9 @@ class HingeConstrained(Problem):
             ((Fraction(weight) - Fraction(goal)) / left for weight, goal, left in parts if left),
             default=Fraction(),
         )
+
+    def _advice(self) -> Advice:
+        return replace(super()._advice(), seeks_evidence=False)
 
     @cached_property
     def _found(self) -> Witness | None:
