@@ -134,3 +134,17 @@ def test_a_smooth_function_in_units_has_their_derivatives():
     value, slope = here.along(turn[1])(0.7)
     assert value == pytest.approx(at(v + 0.7 * turn[1]).value)
     assert slope == pytest.approx(float(at(v + 0.7 * turn[1]).slope[1]))
+
+
+@pytest.mark.parametrize("options", [{"l1": 0.01, "l2": 0.01}, {"l1": 0.01, "l2": 1e-4}], ids=str)
+def test_working_sets_go_on_by_the_path_beside_enormous_columns(options):
+    """Wide rows, three columns of which are 1e12 times as large: rounding ended the dual Newton method far away."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 200))
+    X[:, :3] *= 1e12
+    problem = cr.problems.PNormPush(X, np.arange(30) % 2, p=2, **options)
+    solution = problem.solve()
+    assert (solution.solver, solution.status) == ("working-sets", cr.Status.CONVERGED)
+    assert "handed over to bundle" in solution.message
+    assert solution.gap <= 1e-8 * abs(solution.value)
+    assert problem.objective(solution.x) == pytest.approx(solution.value)

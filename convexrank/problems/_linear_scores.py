@@ -304,7 +304,7 @@ class LinearScores(Problem):
             and in_memory
             and self.penalty.ball is None
             and not smooth,
-            "SmoothBelow": not differentiable and built and in_memory and self._has_smoothing,
+            "SmoothBelow": not (differentiable and smooth) and built and in_memory and self._has_smoothing,
             "Smoothable": smooth
             and self.l2 > 0
             and built

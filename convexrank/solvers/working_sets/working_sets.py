@@ -10,12 +10,14 @@ import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.backend.gram import times, transposed_times
-from convexrank.core.capabilities import Solvable
-from convexrank.core.loop import State
+from convexrank.core.capabilities import Advice, Solvable
+from convexrank.core.cutting_planes import has_conic_solver
+from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Solution, Witness
 from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
+from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.row_faces import Columnwise
 from convexrank.solvers.working_sets._dual_newton import DualIterate, has_dual_newton, minimum_of_dual
 from convexrank.solvers.working_sets._part import Part, Point, followed, penalty_at, violations_of
@@ -38,6 +40,8 @@ _CLOSE = 1e-2
 _WEAKER, _TRIALS = (0.95, 0.995), 4
 # On a path it is as weak as that of the next value is expected to be, if this is not farther than so large a share.
 _FARTHEST = 0.8
+# Steps of the bundle method at the end.
+_BUNDLES = 50
 
 
 @dataclass(frozen=True)
@@ -106,8 +110,15 @@ class WorkingSets:
         return self._state(problem, _Memory(view, _UNTRIED, Screening()))
 
     def step(self, problem: Solvable, state: State) -> State:
-        """Solve over one working set, and check all columns that screening left; or take Newton's steps in the dual."""
-        return self._stepped(problem.face(Columnwise), state)
+        """Solve over one working set, and check all columns that screening left; or take Newton's steps in the dual.
+
+        Where rounding ends that, as beside columns that are much larger than others, the bundle method goes on.
+        """
+        if isinstance(state.memory, HandedOver):
+            return state.memory.step(problem, state)
+        after = self._stepped(problem.face(Columnwise), state)
+        ends = after.stalled and after.residual > state.tol * scale_of(after.value)
+        return _handed_over(problem, after, state.iteration) if ends else after
 
     def _stepped(self, problem: Columnwise, state: State) -> State:
         memory: _Memory = state.memory
@@ -324,6 +335,18 @@ class _Memory:
     second: _Second
     screening: Screening
     dual: _Dual = _NOT_BEGUN
+
+
+def _handed_over(problem: Solvable, state: State, steps: int) -> State:
+    """Return the state after a step of the bundle method, where that has Newton steps to go on with."""
+    if "SmoothBelow" not in problem.capabilities or not has_conic_solver():
+        return state
+    from convexrank.solvers.descent.bundle import Bundle  # few solves need it
+
+    method = problem.face(Advice).adapted(Bundle(patience=1), None)
+    note, lower = f"working-sets handed over to bundle after {steps} steps", state.value - state.residual
+    begun = method.init(problem, state.x)
+    return HandedOver(method, begun, note, _BUNDLES, lower, state.witness).step(problem, state)
 
 
 def _is_hard(problem: Columnwise, memory: _Memory) -> bool:

@@ -99,10 +99,13 @@ def path_end(problem: Convex, point: Array, tol: float) -> PathEnd | None:
         return None
     if len(point) > _DENSE or cast("Exact", problem).rows * len(point) ** 2 > _LARGEST:
         return None
-    way, first = _Way(problem), problem.face(Smoothable).unit
+    way, face = _Way(problem), problem.face(Smoothable)
+    first = face.unit
     signs = np.sign(point) if penalty.l1 > 0.0 else np.ones(len(point))
     bounded = penalty.bounded or penalty.l1 > 0.0
     here, steps = way.settled(way.at(point, _FIRST * first, signs), _STEPS if bounded else _FEW)
+    if steps == 0 and penalty.l2 > 0.0 and face.first_width() > first:  # where scores are large
+        here, steps = way.settled(way.at(point, face.first_width(), signs), _STEPS)
     if steps == 0:  # the minimiser is far away, if there is one
         return None
     best, idle, shrink, steps = way.end(here, point), 0, _SHRINK, _STEPS
