@@ -9,7 +9,7 @@ from importlib import import_module
 from convexrank.core import capabilities
 from convexrank.core.capabilities import members
 from convexrank.core.solving import SOLVERS
-from convexrank.solvers.row_faces import Compiled
+from convexrank.solvers.row_faces import Compiled, Smoothable
 
 __all__ = ["fulfils", "members", "protocols"]
 
@@ -26,6 +26,7 @@ def protocols():
             if inspect.isclass(item) and {capabilities.Solvable, capabilities.Face} & set(item.__mro__)
         }
     found |= dict.fromkeys(("JaxObjective", "JaxCurved", "JaxProximal"), Compiled)
+    found["SmoothBelow"] = Smoothable
     return {name: item for name, item in found.items() if inspect.isclass(item)}
 
 

@@ -203,8 +203,10 @@ def test_a_point_strictly_inside_makes_a_witness(name, place):
         if best.witness is None
         else [*(best.witness.shares() * (1.0 - 1e-6)), *(inner.witness.shares() * 1e-6)]
     )
+    kinks = best.witness is not None and best.witness.widths is not None
+    widths = np.array([*best.witness.widths, *inner.witness.widths]) if kinks else np.zeros(len(points))
     order = np.arange(len(points)) if place else np.arange(len(points))[::-1]
-    witness = cr.Witness(np.array(points)[order], np.array(weights)[order])
+    witness = cr.Witness(np.array(points)[order], np.array(weights)[order], widths[order])
     # a selection of a maximum is a slope of its own: all of it together is strictly inside, no point alone need be
     alone = no_more_solves(problem) if best.witness is None else problem
     proof = alone.prove(best.x, witness)

@@ -106,7 +106,7 @@ def test_a_witness_is_read_in_the_callers_units():
     scales = np.array(SCALES[0])
     plain, problem = cr.problems.TopPush(Z, y), cr.problems.TopPush(Z * scales, y)
     best = plain.solve("bundle", tol=1e-7)
-    given = cr.Witness(best.witness.points / scales, best.witness.weights)
+    given = best.witness.moved(lambda points: points / scales)
     found, expected = problem.certificate(best.x / scales, given), plain.certificate(best.x, best.witness)
     assert expected.gap <= 1e-6
     assert found.gap <= 30.0 * expected.gap

@@ -721,12 +721,14 @@ class LinearScores(Problem):
         return self._ball_tangent(scores)
 
     def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
-        """Leave out evidence of smoothed risks; the bundle method has other evidence."""
+        """Leave out evidence of smoothed risks; the bundle method alone has tangents."""
         widths = None if witness is None else witness.smoothing()
         if widths is None or not widths.any():
             return witness
+        from convexrank.solvers.descent.bundle import Bundle
+
         with Block("whole"):
-            return self.solve("bundle", x0=x).witness
+            return self.solve(Bundle(newton=False), x0=x).witness
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove a bound on value − optimum at x; see :mod:`convexrank.proof`."""

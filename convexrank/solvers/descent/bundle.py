@@ -12,7 +12,7 @@ from convexrank.core.capabilities import Convex, Shape
 from convexrank.core.cutting_planes import model_minimum
 from convexrank.core.loop import State, scale_of
 from convexrank.core.results import DeferredWitness, Witness
-from convexrank.data import check_integer, check_vector, keep_checked, shown
+from convexrank.data import check_flags, check_integer, check_vector, keep_checked, shown
 from convexrank.regularizers import Penalty
 from convexrank.solvers._conic_point import ASKED, conic_point
 from convexrank.solvers.descent._span import Everywhere, Span
@@ -60,6 +60,8 @@ class Bundle:
     patience : int
         Steps after which the method goes on from the minimiser of the exact model, if that is small; the path of smooth
         functions is followed after as many, or ten.
+    newton : bool
+        Whether that path is tried. Its evidence is multipliers of a smooth function; without it all is tangents.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class Bundle:
     shares: tuple[float, ...] = (1.0, 0.5, 0.1)
     capacity: int = 20
     patience: int = 30
+    newton: bool = True
 
     name = "bundle"
     requires = frozenset({"Convex"})
@@ -83,6 +86,7 @@ class Bundle:
             raise ValueError(f"shares is {shown(self.shares)}, expected numbers in (0, 1].")
         object.__setattr__(self, "shares", tuple(shares.tolist()))
         keep_checked(self, check_integer, "capacity", "patience", minimum=1)
+        check_flags(self)
 
     def init(self, problem: Convex, x0: Array) -> State:
         """Take the first tangent."""
@@ -98,9 +102,9 @@ class Bundle:
     def step(self, problem: Convex, state: State) -> State:
         """Solve the master and add tangents; once, after some steps, go on from the minimiser of the exact model."""
         memory: _Memory = state.memory
-        if memory.steps == min(_FIRST, self.patience) and (found := _followed(problem, state, state.x)):
+        if memory.steps == min(_FIRST, self.patience) and (found := self._followed(problem, state, state.x)):
             return found
-        if memory.steps == self.patience and (found := _suggested(problem, state)):
+        if memory.steps == self.patience and (found := self._suggested(problem, state)):
             return found
         penalty = problem.penalty
         here = memory.widened(memory.place)
@@ -158,6 +162,23 @@ class Bundle:
             residual, witness = near, _witness(memory, weights)
         return State(x, value, residual, after, after.idle > 100, witness, note=state.note)
 
+    def _followed(self, problem: Convex, state: State, point: Array) -> State | None:
+        """Return the state at the end of the path of smooth minimisers from a point, where that is the optimum."""
+        found = path_end(problem, point, state.tol) if self.newton else None
+        if found is None or not found.gap <= state.tol * scale_of(found.value):
+            return None
+        place = state.memory.span.coordinates(found.w)
+        memory = replace(state.memory, steps=state.memory.steps + 1, place=place)
+        return State(found.w, found.value, found.gap, memory, witness=found.witness, note=FOLLOWED)
+
+    def _suggested(self, problem: Convex, state: State) -> State | None:
+        """Return the state at the end of the path from the minimiser of the exact model, or at that minimiser."""
+        point = conic_point(problem)
+        if point is None:
+            return None
+        point = problem.penalty.prox(point, 0.0)
+        return self._followed(problem, state, point) or _at_suggestion(problem, state, point)
+
     def _prune(self, memory: _Memory, there: Array, weights: Array) -> tuple[_Cut, ...]:
         cuts, limit = memory.cuts, self.capacity * (memory.span.width + 5)
         if len(cuts) <= limit:
@@ -205,25 +226,6 @@ class _Memory:
     def heights(self, place: Array) -> Array:
         """The tangents at a place: lower bounds on the risk there."""
         return self.offsets + self.slopes[:, : len(place)] @ place
-
-
-def _followed(problem: Convex, state: State, point: Array) -> State | None:
-    """Return the state at the end of the path of smooth minimisers from a point, where that leads to the optimum."""
-    found = path_end(problem, point, state.tol)
-    if found is None or not found.gap <= state.tol * scale_of(found.value):
-        return None
-    place = state.memory.span.coordinates(found.w)
-    memory = replace(state.memory, steps=state.memory.steps + 1, place=place)
-    return State(found.w, found.value, found.gap, memory, witness=found.witness, note=FOLLOWED)
-
-
-def _suggested(problem: Convex, state: State) -> State | None:
-    """Return the state at the end of the path from the minimiser of the exact model, or at that minimiser."""
-    point = conic_point(problem)
-    if point is None:
-        return None
-    point = problem.penalty.prox(point, 0.0)
-    return _followed(problem, state, point) or _at_suggestion(problem, state, point)
 
 
 def _at_suggestion(problem: Convex, state: State, point: Array) -> State:

@@ -28,8 +28,9 @@ Array = np.ndarray
 
 # Unknowns up to which the Hessian is a matrix, and products of entries of X up to which there is time for some.
 _DENSE, _LARGEST = 400, 1e9
-# Widths, as shares of the first one, the Newton steps there where no penalty bounds the minimiser, and at all others.
-_FIRST, _FEW, _SHRINK, _NARROWEST, _STEPS = 1.0, 40, 0.1, 1e-10, 300
+# Newton steps at the first width where no penalty bounds the minimiser, and else; the factor of the next one; the share
+# of the first below which all is rounding.
+_FEW, _STEPS, _SHRINK, _NARROWEST = 40, 300, 0.1, 1e-10
 # Steps at a width after which one between is tried; the factor from which on none is; by what power the next is bolder.
 _PATIENCE, _SLOWEST, _BOLDER = 12, 0.8, 1.5
 # A step whose predicted decrease is below this share of the value is the last one of a width.
@@ -103,7 +104,7 @@ def path_end(problem: Convex, point: Array, tol: float) -> PathEnd | None:
     first = face.unit
     signs = np.sign(point) if penalty.l1 > 0.0 else np.ones(len(point))
     bounded = penalty.bounded or penalty.l1 > 0.0
-    here, steps = way.settled(way.at(point, _FIRST * first, signs), _STEPS if bounded else _FEW)
+    here, steps = way.settled(way.at(point, first, signs), _STEPS if bounded else _FEW)
     if steps == 0 and penalty.l2 > 0.0 and face.first_width() > first:  # where scores are large
         here, steps = way.settled(way.at(point, face.first_width(), signs), _STEPS)
     if steps == 0:  # the minimiser is far away, if there is one
