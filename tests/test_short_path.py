@@ -7,9 +7,11 @@ import pytest
 
 import convexrank as cr
 from convexrank.core.results import Witness
+from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.descent import bundle
 from convexrank.solvers.descent.smoothed.short_path import path_end
 from convexrank.solvers.row_faces import Smoothable
+from convexrank.solvers.working_sets import working_sets
 from tests.tolerances import tolerance
 
 KINKS = {
@@ -148,3 +150,14 @@ def test_working_sets_go_on_by_the_path_beside_enormous_columns(options):
     assert "handed over to bundle" in solution.message
     assert solution.gap <= 1e-8 * abs(solution.value)
     assert problem.objective(solution.x) == pytest.approx(solution.value)
+
+
+def test_working_sets_hand_over_only_where_columns_differ():
+    """Found by the fuzzer: along a path of l1 with an enormous p each warm start took hundreds of steps of rounding."""
+    X, y = rows(60, 5)
+    for scale, goes_on in ((np.ones(5), False), (np.r_[1e12, np.ones(4)], True)):
+        problem, method = cr.problems.PNormPush(X * scale, y, p=4, l1=1e-3), working_sets.WorkingSets()
+        state = method.init(problem, problem.start())
+        after = working_sets._handed_over(problem, state, 1)
+        assert isinstance(after.memory, HandedOver) == goes_on
+        assert goes_on or after is state

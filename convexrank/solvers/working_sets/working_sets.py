@@ -338,12 +338,15 @@ class _Memory:
 
 
 def _handed_over(problem: Solvable, state: State, steps: int) -> State:
-    """Return the state after a step of the bundle method, where that has Newton steps to go on with."""
+    """Return the state after a step of the bundle method in units of the columns, where these are not alike."""
     if "SmoothBelow" not in problem.capabilities or not has_conic_solver():
         return state
     from convexrank.solvers.descent.bundle import Bundle  # few solves need it
 
-    method = problem.face(Advice).adapted(Bundle(patience=1), None)
+    bundle = Bundle(patience=1)
+    method = problem.face(Advice).adapted(bundle, None)
+    if method is bundle:  # it would see what this method saw
+        return state
     note, lower = f"working-sets handed over to bundle after {steps} steps", state.value - state.residual
     begun = method.init(problem, state.x)
     return HandedOver(method, begun, note, _BUNDLES, lower, state.witness).step(problem, state)
