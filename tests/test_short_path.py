@@ -100,8 +100,7 @@ def test_where_no_row_is_near_a_kink_a_step_goes_down_the_slope(seed):
 def test_there_is_no_path_where_it_leads_nowhere():
     X, y = rows()
     separable = cr.problems.TopPush(X, X[:, 0] > 0.0)
-    end = path_end(separable, separable.start(), 1e-8)
-    assert end is None or end.gap > 1.0
+    assert path_end(separable, separable.start(), 1e-8) is None
     with pytest.warns(cr.ConvergenceWarning, match="SEPARABLE"):
         assert not separable.solve().converged
     smooth = cr.problems.PNormPush(X, y, p=2)

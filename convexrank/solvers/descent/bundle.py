@@ -165,7 +165,7 @@ class Bundle:
     def _followed(self, problem: Convex, state: State, point: Array) -> State | None:
         """Return the state at the end of the path of smooth minimisers from a point, where that is the optimum."""
         found = path_end(problem, point, state.tol) if self.newton else None
-        if found is None or not found.gap <= state.tol * scale_of(found.value):
+        if found is None:
             return None
         place = state.memory.span.coordinates(found.w)
         memory = replace(state.memory, steps=state.memory.steps + 1, place=place)

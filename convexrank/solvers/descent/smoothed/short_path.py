@@ -78,9 +78,9 @@ class PathEnd:
 
 
 def path_end(problem: Convex, point: Array, tol: float) -> PathEnd | None:
-    """Follow the path from a point until the gap is small enough, or smaller widths are rounding.
+    """Follow the path from a point until the gap is small, or smaller widths are rounding.
 
-    None where the problem has no such functions, or too many unknowns.
+    None where that leaves a gap above the tolerance, the problem has no such functions, or too many unknowns.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def path_end(problem: Convex, point: Array, tol: float) -> PathEnd | None:
         end = way.end(there, best.w).beside(best)
         idle, best = (0, end) if end.gap < best.gap else (idle + 1, best)
         here, shrink = there, max(_SHRINK, shrink**_BOLDER)
-    return best
+    return best if best.gap <= tol * scale_of(best.value) else None
 
 
 @dataclass(frozen=True)
