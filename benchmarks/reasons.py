@@ -109,9 +109,8 @@ REASONS: dict[str, str] = {
     r"^monitor": "The bets of each day are evaluated on that day's rows, thirty times.",
     r"1000 bootstraps": (
         "Each resample has its own weights, steps and certificate. All rows are read some five times in single "
-        "precision and once in double, 2·10^6 exponentials and 1.8·10^8 operations each time: products, exponentials "
-        "and logarithms alone are some 16 warm solves on one core. Hessians, secants, sums and 16 MB of weights are "
-        "twice that. One compiled loop over what a certificate does beside products would save a sixteenth of all."
+        "precision and once in double, 2·10^6 exponentials and 1.8·10^8 operations each time, and resamples cannot "
+        "share these reads; Hessians, secants, sums and 16 MB of weights come on top."
     ),
     r"time over the earlier sums'$": (
         "Of some hundred rows most of the time are calls from Python, which the earlier sums alone do without. Of a "
