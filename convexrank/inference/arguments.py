@@ -21,7 +21,7 @@ from convexrank.inference.results import Interval
 from convexrank.inference.top_of_list import PrecisionAt, RecallAt
 from convexrank.inference.two_classes import AUC, PartialAUC, PushRisk
 from convexrank.metrics.conventions import CONVEXRANK, Convention
-from convexrank.metrics.names import parsed
+from convexrank.metrics.tables import parsed
 
 How = Literal["auto", "exact", "asymptotic"]
 

@@ -17,7 +17,7 @@ from convexrank.inference.finite_sample.pairings import auc_bounds
 from convexrank.inference.methods import method_for, method_named, student_interval
 from convexrank.inference.results import SampleSize
 from convexrank.inference.two_classes import PushRisk
-from convexrank.metrics.names import parsed
+from convexrank.metrics.tables import parsed
 
 Array = np.ndarray
 

@@ -43,7 +43,7 @@ from convexrank.data import (
     shown,
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
-from convexrank.data.shards.agreement import arguments_of, asked_of
+from convexrank.data.shards.local import arguments_of, asked_of
 from convexrank.problems._columns_in_units import ColumnsInUnits, in_units, units_of_columns
 from convexrank.problems._conditioning import (
     InUnits,

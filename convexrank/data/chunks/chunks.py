@@ -20,11 +20,18 @@ from convexrank.data.chunks.arguments import (
     re_iterable,
     row_numbers,
 )
-from convexrank.data.chunks.parquet import Parquet, parquet_files
-from convexrank.data.chunks.pieces import NoRowsError, Piece, Seen, first_look, same_again
-from convexrank.data.chunks.products import scores_of, sums_of
+from convexrank.data.chunks.pieces import NoRowsError, Piece, Seen, first_look, same_again, scores_of, sums_of
 from convexrank.data.chunks.reader import Text, one_by_one, read_ahead
-from convexrank.data.chunks.sources import Arrays, Files, Given, Source, Told, is_in_memory
+from convexrank.data.chunks.sources import (
+    Arrays,
+    Files,
+    Given,
+    Parquet,
+    Source,
+    Told,
+    is_in_memory,
+    parquet_files,
+)
 from convexrank.data.messages import shown
 
 __all__ = ["SOURCES", "Chunks"]

@@ -16,7 +16,7 @@ from convexrank.core.capabilities import CertifiedInParts, Ordered
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_vector, keep, read_array
 from convexrank.data.nodes import names_of
-from convexrank.data.shards.agreement import compensated_sum
+from convexrank.data.shards.local import compensated_sum
 from convexrank.graphs import Graph, Transition
 from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.distributions import distributions

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.data.shards.agreement import compensated_sum
+from convexrank.data.shards.local import compensated_sum
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient, log_sum_exps

@@ -23,8 +23,8 @@ from convexrank.backend.design import held_as
 from convexrank.backend.gram import row_lengths
 from convexrank.core.minorants import EPS, Minorant, rounding
 from convexrank.data import Chunks
-from convexrank.data.chunks.products import scores_of, sums_of
-from convexrank.data.shards.agreement import compensated_sum
+from convexrank.data.chunks.pieces import scores_of, sums_of
+from convexrank.data.shards.local import compensated_sum
 
 Array = np.ndarray
 

@@ -22,10 +22,9 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links import Link, fit_link
-from convexrank.links.bounded_cost import RestrictedRisk, check_range, cut_off, restricted_marginal
-from convexrank.links.fitting import HasLink
+from convexrank.links.compiled import power_marginal
+from convexrank.links.fitting import HasLink, RestrictedRisk, check_range, cut_off, restricted_marginal
 from convexrank.links.marginal_cost import MarginalRisk
-from convexrank.links.uniform_convexity import power_marginal
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.single_index._kernel_features import centred_square_norm
