@@ -168,11 +168,11 @@ FOUND = [
     ("convexrank.links.link.Link", "knots"),
     ("convexrank.problems.graph_ranks.page_rank.PageRank", "x"),
     ("convexrank.estimators.online.OnlineMEMR", "sigma"),
-    ("convexrank.divergences.generators.from_expression.FromGenerator", "upper"),
+    ("convexrank.divergences.from_expression.FromGenerator", "upper"),
     ("convexrank.prices.priced", "price"),
     ("convexrank.jax_losses.margins.margin_retargeting", "grades"),
     ("convexrank.jax_losses.margins.margin_retargeting", "margin"),
-    ("convexrank.inference.promises.new_list.top_hits", "k"),
+    ("convexrank.inference.promises.lists.top_hits", "k"),
     ("convexrank.plotting.graphs.graph", "marked"),
     ("convexrank.plotting.pairs.pair_contributions", "p"),
     ("convexrank.plotting.shapes.link", "points"),
@@ -183,11 +183,11 @@ FOUND = [
     ("convexrank.problems.single_index.kernel_learned_divergence.KernelLearnedDivergence", "K"),
     ("convexrank.features.thresholds.Thresholds", "X"),
     ("convexrank.regularizers.norms.soft_threshold", "v"),
-    ("convexrank.divergences.projections.hyperplanes.project_halfspace", "y"),
+    ("convexrank.divergences.projections.project_halfspace", "y"),
     ("convexrank.inference.promises.thresholds.threshold", "scores"),
     ("convexrank.estimators.cross_validated.RetargetingRankerCV", "qid"),
-    ("convexrank.inference.graded_intervals.m_ary_risk_interval", "m"),
-    ("convexrank.inference.graded_intervals.m_ary_risk_interval", "y"),
+    ("convexrank.inference.intervals.m_ary_risk_interval", "m"),
+    ("convexrank.inference.intervals.m_ary_risk_interval", "y"),
 ]
 
 

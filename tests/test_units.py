@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.backend.gram import row_lengths
+from convexrank.backend.design import row_lengths
 from convexrank.problems import REGISTRY
 from convexrank.problems._columns_in_units import PenaltyInUnits
 from convexrank.problems._conditioning import _shows_spread

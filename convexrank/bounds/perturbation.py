@@ -43,7 +43,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.gram import entries, transposed_times
+from convexrank.backend.design import entries, transposed_times
 from convexrank.backend.progress import progress_bar
 from convexrank.core.minorants import EPS
 from convexrank.core.results import Solution, check_solution, problem_of

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from convexrank.data import check_choice, did_you_mean, shown
 from convexrank.estimators import PushRanker, TableEncoder
-from convexrank.estimators.tables.columns import is_gap
+from convexrank.estimators.tables import is_gap
 from convexrank.inference import Interval, auc_interval, precision_at_interval
 from convexrank.metrics import precision_at
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from convexrank.backend.jax_start import uses_jax
+from convexrank.backend.jax_oracles import uses_jax
 from convexrank.data import QueryGroups, check_choice, check_flag, check_integer, check_real_array, shown
-from convexrank.divergences.names import name_of
+from convexrank.divergences.separable import name_of
 from convexrank.projections import isotonic
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.data import check_integer, check_vector, shown
 from convexrank.features import Explanation, Shapes
 from convexrank.features._shape_terms import Slope, StepFunction, Surface
-from convexrank.features.explanations import text_of
+from convexrank.features.score_cards import text_of
 from convexrank.links import Link
 from convexrank.plotting.style import axes, plain
 

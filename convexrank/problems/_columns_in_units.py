@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import entries
+from convexrank.backend.design import entries
 from convexrank.core.capabilities import Convex, F, Modelled, Shape
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.regularizers import Penalty

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import row_lengths, squares_times
+from convexrank.backend.design import row_lengths, squares_times
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.minorants import EPS, LinearRisk, Minorant, rounding
 from convexrank.core.results import Certificate, Witness

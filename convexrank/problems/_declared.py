@@ -11,7 +11,7 @@ from typing import Any, dataclass_transform
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import entries, times, transposed_times
+from convexrank.backend.design import entries, times, transposed_times
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.core.capabilities import Batched
 from convexrank.core.minorants import Minorant

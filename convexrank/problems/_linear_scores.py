@@ -14,17 +14,17 @@ import numpy as np
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import LastValue, cached_property, hand_over, preset
-from convexrank.backend.design import Held, held_as
-from convexrank.backend.gram import (
+from convexrank.backend.design import (
+    Held,
     entries,
+    held_as,
     row_lengths,
     squares_times,
     times,
     transposed_times,
 )
 from convexrank.backend.interruption import Block
-from convexrank.backend.jax_oracles import RiskData
-from convexrank.backend.jax_start import uses_jax
+from convexrank.backend.jax_oracles import RiskData, uses_jax
 from convexrank.core.capabilities import Modelled, Shape
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores

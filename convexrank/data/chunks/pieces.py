@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.gram import row_lengths, squares_times
+from convexrank.backend.design import row_lengths, squares_times
 from convexrank.data.checks.arrays import check_matrix, read_array
 from convexrank.data.fields import sample_of
 from convexrank.data.sparse_matrices import as_csr

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.design import held_as
-from convexrank.data.chunks.arguments import arrays_of, column_of
 from convexrank.data.chunks.chunks import SOURCES, Chunks
 from convexrank.data.chunks.pieces import NoRowsError, Raw
-from convexrank.data.chunks.sources import Arrays, Told, rows_at_once
+from convexrank.data.chunks.sources import Arrays, Told, arrays_of, column_of, rows_at_once
 from convexrank.data.messages import shown
 
 Array = np.ndarray

@@ -12,9 +12,9 @@ import numpy as np
 
 from convexrank.data.checks.arrays import read_array
 from convexrank.data.checks.values import check_positive
-from convexrank.data.chunks.arguments import row_numbers
 from convexrank.data.chunks.chunks import Chunks
 from convexrank.data.chunks.pieces import Piece
+from convexrank.data.chunks.sources import row_numbers
 from convexrank.data.shards.local import (
     check_alike,
     check_arguments,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexrank.backend.design import held_as
-from convexrank.backend.gram import dense
+from convexrank.backend.design import dense, held_as
 from convexrank.core.separability import find_separation
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.bipartite.p_norm_push import PNormPush

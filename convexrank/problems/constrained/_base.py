@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import times
+from convexrank.backend.design import times
 from convexrank.core.capabilities import Advice, Shape
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel

@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import held_as
-from convexrank.backend.gram import times
+from convexrank.backend.design import held_as, times
 from convexrank.core.capabilities import Modelled
 from convexrank.core.results import Status
 from convexrank.data import (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.gram import entries
+from convexrank.backend.design import entries
 from convexrank.problems.duals._blocks import Conjugate
 from convexrank.regularizers import Penalty
 

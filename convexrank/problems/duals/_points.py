@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import transposed_times
+from convexrank.backend.design import transposed_times
 from convexrank.backend.interruption import Block
 from convexrank.core.capabilities import Shape
 from convexrank.core.problem import Problem

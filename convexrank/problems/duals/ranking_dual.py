@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.backend.gram import entries
+from convexrank.backend.design import entries
 from convexrank.backend.interruption import import_module
 from convexrank.core.certificates import lower_bound, value_of
 from convexrank.core.cvxpy_model import CvxpyModel

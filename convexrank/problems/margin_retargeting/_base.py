@@ -10,7 +10,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import MANY, check_time
-from convexrank.backend.gram import dense
+from convexrank.backend.design import dense
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
 from convexrank.problems.out_of_memory._queries import drawn

@@ -19,8 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.backend.design import held_as
-from convexrank.backend.gram import row_lengths
+from convexrank.backend.design import held_as, row_lengths
 from convexrank.core.minorants import EPS, Minorant, rounding
 from convexrank.data import Chunks
 from convexrank.data.chunks.pieces import scores_of, sums_of

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.deadline import check_time
-from convexrank.backend.gram import dense
+from convexrank.backend.design import dense
 from convexrank.backend.jax_oracles import HostRisk
 from convexrank.data import QueryGroups, as_groups, check_vector, keep
 from convexrank.problems._linear_scores import LinearScores, RiskData

@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.data import keep
 from convexrank.data.recorded import Recorded, plain, recorded
-from convexrank.divergences.names import name_of
+from convexrank.divergences.separable import name_of
 from convexrank.modelling import exp, log_mean_exp, mean, square, total
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups

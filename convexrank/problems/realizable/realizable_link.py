@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import row_lengths
+from convexrank.backend.design import row_lengths
 from convexrank.core.capabilities import Feasibility
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import weighted_gram
+from convexrank.backend.design import weighted_gram
 from convexrank.data import QueryGroups
 from convexrank.problems._damped_newton import damped_newton, pseudo_inverse
 from convexrank.problems.queries._base import query_sums

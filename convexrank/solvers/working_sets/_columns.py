@@ -9,8 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import held_as
-from convexrank.backend.gram import columns_of
+from convexrank.backend.design import columns_of, held_as
 from convexrank.core.score_model import ColumnSizes, sizes_of_columns
 
 Array = np.ndarray

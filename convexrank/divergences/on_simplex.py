@@ -1,4 +1,4 @@
-r"""Generators of divergences, restricted to the probability simplex.
+"""Generators of divergences, restricted to the probability simplex.
 
 The restriction of a separable convex φ to the simplex has a conjugate that is finite everywhere and a bounded domain:
 what the PageRank game asks of a divergence. Everything here runs in numpy.
@@ -16,8 +16,7 @@ from scipy.optimize import brentq
 from convexrank.backend.cached import cached_property
 from convexrank.data.nodes import called
 from convexrank.divergences.base import Divergence
-from convexrank.divergences.generators.separable import SquaredEuclidean
-from convexrank.divergences.names import resolve
+from convexrank.divergences.separable import SquaredEuclidean, resolve
 from convexrank.regularizers import Simplex
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.consensus.projections.all_nodes import Pairs, Projector, at
-from convexrank.consensus.projections.hull import nearest_in_hull
+from convexrank.consensus.projections import Pairs, Projector, at, nearest_in_hull
 from convexrank.data import (
     check_choice,
     check_distributions,

@@ -11,9 +11,8 @@ import numpy as np
 
 from convexrank.data import check_choice, check_flag, check_integer, check_positive, check_vector
 from convexrank.divergences.base import Divergence
-from convexrank.divergences.names import resolve
-from convexrank.divergences.projections.hyperplanes import increasing_root, shift_range
-from convexrank.divergences.projections.sets import check_feasible, stack_rows
+from convexrank.divergences.projections import check_feasible, increasing_root, shift_range, stack_rows
+from convexrank.divergences.separable import resolve
 
 Array = np.ndarray
 

@@ -1,4 +1,4 @@
-r"""Divergences whose domain is any polytope: the entropy of mixtures of its vertices."""
+"""Divergences whose domain is any polytope: the entropy of mixtures of its vertices."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ from convexrank.atoms import is_cvxpy
 from convexrank.backend.compilation import jit
 from convexrank.core.elementwise_checks import OnGrid, apply
 from convexrank.data import check_real
-from convexrank.divergences.base import Divergence, _library
-from convexrank.divergences.domains import Interval
+from convexrank.divergences.base import Divergence, Interval, _library
 
 Array = np.ndarray
 

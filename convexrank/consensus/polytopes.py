@@ -10,9 +10,16 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.consensus.projections.all_nodes import Boxes, Projector, at
-from convexrank.consensus.projections.hull import corners, count_systems, nearest_in_box, nearest_in_hull
-from convexrank.consensus.sets.candidates import RecommendationSets
+from convexrank.consensus.candidates import RecommendationSets
+from convexrank.consensus.projections import (
+    Boxes,
+    Projector,
+    at,
+    corners,
+    count_systems,
+    nearest_in_box,
+    nearest_in_hull,
+)
 from convexrank.data import (
     check_choice,
     check_list,

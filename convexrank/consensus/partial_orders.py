@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.consensus.projections.all_nodes import Boxes, Projector, at
-from convexrank.consensus.projections.hull import corners, count_systems, nearest_in_hull
-from convexrank.consensus.sets.candidates import RecommendationSets
-from convexrank.consensus.sets.polytopes import FEW_SYSTEMS, nearest_in_polytope
+from convexrank.consensus.candidates import RecommendationSets
+from convexrank.consensus.polytopes import FEW_SYSTEMS, nearest_in_polytope
+from convexrank.consensus.projections import Boxes, Projector, at, corners, count_systems, nearest_in_hull
 from convexrank.data import check_integer, check_list, check_node, check_nodes
 from convexrank.data.nodes import called, check_names
 
