@@ -64,9 +64,9 @@ MODULES = {
     "modelling/kernels/plain": "tests/test_modelling_kernels.py -k 'not memory and not planted'",
     "modelling/smoothing/programs": "tests/test_smoothing.py -k 'not wrong'",
     "solvers/working_sets/_screening": "tests/test_screening.py",
-    "graphs/certified_order": "tests/test_lpq_rank.py -k prefix",
+    "problems/graph_ranks/_base": "tests/test_lpq_rank.py tests/test_page_rank.py",
     "data/shards/local": "tests/test_shards.py",
-    "problems/duals/_feasible": "tests/test_duals.py -k 'balance or separa or direction or push_against'",
+    "problems/duals/_points": "tests/test_duals.py",
     "consensus/extreme_scores": "tests/test_consensus_sets.py -k 'sweeps or mix'",
     "core/minorants": f"{_EVIDENCE} tests/test_bundle.py -k '{_SLOW}'",
     "core/loop": f"{_LOOP} tests/test_limits.py -k '{_SLOW}'",
@@ -289,7 +289,7 @@ EQUIVALENT = {
             for now in ("65.0", "63.0")
         },
     },
-    "graphs/certified_order": {
+    "problems/graph_ranks/_base": {
         ("first = np.argpartition(-scores, min(k, n - 1))[: k + 1]", f"first = np.argpartition({now}"): why
         for now, why in {
             "-scores, min(k, n - 2))[: k + 1]": "of k = n - 1 all are taken",

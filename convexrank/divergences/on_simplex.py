@@ -21,7 +21,7 @@ from convexrank.regularizers import Simplex
 
 if TYPE_CHECKING:
     from convexrank.graphs import Transition
-    from convexrank.proof.games.distributions import OnSimplex
+    from convexrank.proof.games import OnSimplex
 
 Array = np.ndarray
 
@@ -259,7 +259,7 @@ class Restricted:
 
     def in_balls(self) -> OnSimplex:
         """Return φ in ball arithmetic, for proofs."""
-        from convexrank.proof.games.distributions import OnSimplex
+        from convexrank.proof.games import OnSimplex
 
         weights = self.divergence.weights
         return OnSimplex(self.divergence.in_balls(), None if weights is None else np.asarray(weights))

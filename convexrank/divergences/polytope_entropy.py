@@ -15,7 +15,7 @@ from convexrank.divergences.base import softmax
 
 if TYPE_CHECKING:
     from convexrank.graphs import Transition
-    from convexrank.proof.games.distributions import Mixtures
+    from convexrank.proof.games import Mixtures
 
 Array = np.ndarray
 
@@ -209,7 +209,7 @@ class PolytopeEntropy:
 
     def in_balls(self) -> Mixtures:
         """Return φ over balls, each vertex taken over its sum: what proofs use."""
-        from convexrank.proof.games.distributions import Mixtures
+        from convexrank.proof.games import Mixtures
 
         return Mixtures(self.points_array, self._mixture)
 

@@ -20,7 +20,7 @@ from convexrank.estimators.held_out import checksum, promised_lists
 from convexrank.inference import Lists
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
-from convexrank.problems.queries._declared import GradedQueries
+from convexrank.problems.queries._base import GradedQueries
 from convexrank.problems.queries.rank_cosine import RankCosine
 
 Array = np.ndarray

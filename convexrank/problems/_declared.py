@@ -40,8 +40,7 @@ from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._smoothed_weights import FAR, SmoothedRisks
 from convexrank.problems.duals._blocks import MODEL, refuse_many_pairs
-from convexrank.problems.out_of_memory._log_sum_exps import LogStream
-from convexrank.problems.out_of_memory._streams import refuse_chunks
+from convexrank.problems.out_of_memory._streams import LogStream, refuse_chunks
 from convexrank.solvers.row_faces import Coordinates, HessianProducts, Smoothable
 
 Array = np.ndarray

@@ -188,7 +188,7 @@ class ConsensusRank(Problem):
         return self._form.certificate(self.check_point(x))
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Prove the gap of the pessimistic view in ball arithmetic; see :mod:`convexrank.proof.games.distributions`."""
+        """Prove the gap of the pessimistic view in ball arithmetic; see :mod:`convexrank.proof.games`."""
         if self.view != "pessimistic":
             raise CertificateError(
                 f'view is "{self.view}", which has no bound on an error but a residual: nothing is proved about it; '

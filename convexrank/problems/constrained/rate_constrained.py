@@ -23,8 +23,8 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.problems.bipartite._base import random_features, random_labels
-from convexrank.problems.constrained._base import HingeConstrained
-from convexrank.problems.constrained._multipliers import (
+from convexrank.problems.constrained._base import (
+    HingeConstrained,
     Infeasibility,
     WeightedHinges,
     balanced,

@@ -164,7 +164,7 @@ class RankingDual(DualPoints):
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.duality`."""
-        from convexrank.proof.duality.weak import Dual, prove_dual
+        from convexrank.proof.linear import Dual, prove_dual
 
         v = self.check_point(x)
         given = Witness.of(x, witness)

@@ -235,7 +235,7 @@ class PageRankPayoff(WalkRank):
 
     def _in_proofs(self) -> Any:
         """Return the game as proofs read it."""
-        from convexrank.proof.games.page_rank import Game
+        from convexrank.proof.games import Game
 
         walk = self.graph, self.alpha, self.personalization, self.dangling
         multipliers = self.epsilon, self.radius, self.norm

@@ -13,8 +13,7 @@ from convexrank.divergences.separable import name_of
 from convexrank.modelling import exp, log_mean_exp, mean, square, total
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups
-from convexrank.problems.queries._base import random_queries
-from convexrank.problems.queries._declared import GradedQueries, exact_gains
+from convexrank.problems.queries._base import GradedQueries, exact_gains, random_queries
 
 Array = np.ndarray
 

@@ -319,7 +319,7 @@ class LearnedDivergence(PublishedField):
                 'problem with oracle="marginal".'
             )
         if self._beyond:
-            from convexrank.proof.targets.rules import tangent_of_powers
+            from convexrank.proof.targets.orders import tangent_of_powers
 
             middle = midpoints(scores)
             link = len(self.y) * self._risk_and_score_gradient(middle)[1] + self.y
