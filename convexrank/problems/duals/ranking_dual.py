@@ -163,7 +163,7 @@ class RankingDual(DualPoints):
         return sizes
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.duality`."""
+        """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.linear`."""
         from convexrank.proof.linear import Dual, prove_dual
 
         v = self.check_point(x)
