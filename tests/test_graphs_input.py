@@ -76,7 +76,12 @@ _FIELDS = [
 @pytest.mark.parametrize("delimiter", [",", "\t", " ", ";"])
 def test_long_lists_are_read_as_short_ones(tmp_path, monkeypatch, options, delimiter):
     """Half of them are compressed by gzip, whatever their name says."""
-    file, rng, fast, read_long = tmp_path / "edges.csv", np.random.default_rng(0), [0, 0], edge_lists.read_long
+    file, rng, fast, read_long = (
+        tmp_path / "edges.csv",
+        np.random.default_rng(0),
+        [0, 0],
+        edge_lists.read_long,
+    )
 
     def noticed(*given):
         made = read_long(*given)
