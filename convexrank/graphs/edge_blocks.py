@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convexrank.data.nodes import called
-from convexrank.graphs.io.build import each_range
+from convexrank.graphs.build import each_range
 
 Array = np.ndarray
 

@@ -23,8 +23,7 @@ from convexrank.data import (
 )
 from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.nodes import as_series, check_names
-from convexrank.graphs.edge_blocks import EdgeBlock, each_block, one_a_node, refuse_broken, refuse_extremes
-from convexrank.graphs.io.build import (
+from convexrank.graphs.build import (
     assemble,
     check_edge_weights,
     check_endpoints,
@@ -35,6 +34,7 @@ from convexrank.graphs.io.build import (
     edges_of_scipy,
     out_degrees,
 )
+from convexrank.graphs.edge_blocks import EdgeBlock, each_block, one_a_node, refuse_broken, refuse_extremes
 from convexrank.graphs.stored.pages import Pages
 from convexrank.graphs.transition import Transition
 
@@ -241,8 +241,8 @@ class Graph:
         UserWarning
             When the first line of a short file may be the numbers of nodes and edges.
         """
-        from convexrank.graphs.io.build import read_matrix
-        from convexrank.graphs.io.edge_lists import read_edges
+        from convexrank.graphs.build import read_matrix
+        from convexrank.graphs.edge_lists import read_edges
 
         name = Path(path).name.removesuffix(".gz")
         if name.endswith(".mtx"):

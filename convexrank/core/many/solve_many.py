@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, time_left
-from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.interruption import OutOfTimeError, as_a_whole, check_time, ending_after, time_left
 from convexrank.backend.progress import level_of_caller, progress_bar
 from convexrank.core.capabilities import Batched, value_at
 from convexrank.core.loop import SolverLike, certificate_of, scale_of

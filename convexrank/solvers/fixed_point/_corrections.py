@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.graphs.build import cuts
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
-from convexrank.graphs.io.build import cuts
 from convexrank.solvers.fixed_point._sweeps import Mixing, exchange, is_folded, scale_of_start
 from convexrank.solvers.graph_faces import AffineFixedPoint
 
