@@ -252,7 +252,7 @@ def test_a_tangent_of_a_bounded_link_is_a_minorant(strong, smooth, bounds):
 @pytest.mark.parametrize(("strong", "smooth", "bounds"), LINKS)
 def test_evidence_for_a_link_may_be_anything(strong, smooth, bounds):
     """A link of noise gives a minorant all the same, and the slack says how loose it is."""
-    from convexrank.proof.targets.links import LinkClass, tangent_of_bounded_links
+    from convexrank.proof.links import LinkClass, tangent_of_bounded_links
 
     problem = links(strong, smooth, bounds)
     rng = np.random.default_rng(2)

@@ -19,8 +19,8 @@ from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, ConvergenceWarning, Solution
 from convexrank.core.solving import class_at, home_of
 from convexrank.data import check_flag, check_positive, read_array, shown
-from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.fields import parameters_of, sample_of
+from convexrank.data.messages import progress_as_verbose
 
 __all__ = ["solve_many"]
 

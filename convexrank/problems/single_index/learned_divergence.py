@@ -311,7 +311,7 @@ class LearnedDivergence(PublishedField):
     def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.balls import midpoints
-        from convexrank.proof.targets.links import LinkClass, tangent_of_bounded_links, tangent_of_links
+        from convexrank.proof.links import LinkClass, tangent_of_bounded_links, tangent_of_links
 
         if self.oracle != "marginal":
             raise CertificateError(
@@ -319,7 +319,7 @@ class LearnedDivergence(PublishedField):
                 'problem with oracle="marginal".'
             )
         if self._beyond:
-            from convexrank.proof.targets.orders import tangent_of_powers
+            from convexrank.proof.orders import tangent_of_powers
 
             middle = midpoints(scores)
             link = len(self.y) * self._risk_and_score_gradient(middle)[1] + self.y

@@ -21,7 +21,7 @@ import numpy as np
 from flint import fmpq
 
 from convexrank.proof.balls import ZERO, Balls, Tangent, arb, dot, placed, total
-from convexrank.proof.targets.orders import Rationals, crossing, middles, pooled, rational, spread
+from convexrank.proof.orders import Rationals, crossing, middles, pooled, rational, spread
 
 Array = np.ndarray
 
