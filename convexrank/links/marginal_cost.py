@@ -20,8 +20,8 @@ the least Fenchel-Young divergence over a class of convex functions φ of one va
 The derivative is :math:`\nabla m(\theta) = s(\theta) - y`, with s(θ) the values of (φ*)' at the scores. Every m is
 unchanged when a constant is added to all scores or to all targets; both are centred first, which keeps digits.
 
-A uniformly convex class has all φ for which :math:`\varphi - \tfrac s\gamma|x|^\gamma` is convex, γ ≥ 2; γ = 2 is strong convexity.
-Write :math:`\varphi = \psi + \tfrac s\gamma|x|^\gamma`. The best convex ψ costs a sorted inner product, and its
+A uniformly convex class has all φ for which :math:`\varphi - \tfrac s\gamma|x|^\gamma` is convex, γ ≥ 2; γ = 2 is
+strong convexity. Write :math:`\varphi = \psi + \tfrac s\gamma|x|^\gamma`. The best convex ψ costs a sorted inner product, and its
 conjugate is moved from θ to v at the price :math:`h(\theta - v)`, h the conjugate of
 :math:`\tfrac s\gamma|x|^\gamma`:
 
