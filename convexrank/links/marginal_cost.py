@@ -21,8 +21,8 @@ The derivative is :math:`\nabla m(\theta) = s(\theta) - y`, with s(θ) the value
 unchanged when a constant is added to all scores or to all targets; both are centred first, which keeps digits.
 
 A uniformly convex class has all φ for which :math:`\varphi - \tfrac s\gamma|x|^\gamma` is convex, γ ≥ 2; γ = 2 is
-strong convexity. Write :math:`\varphi = \psi + \tfrac s\gamma|x|^\gamma`. The best convex ψ costs a sorted inner product, and its
-conjugate is moved from θ to v at the price :math:`h(\theta - v)`, h the conjugate of
+strong convexity. Write :math:`\varphi = \psi + \tfrac s\gamma|x|^\gamma`. The best convex ψ costs a sorted
+inner product, and its conjugate is moved from θ to v at the price :math:`h(\theta - v)`, h the conjugate of
 :math:`\tfrac s\gamma|x|^\gamma`:
 
 .. math:: m(\theta) = \Phi(y) - \langle y,\theta\rangle
