@@ -1,4 +1,4 @@
-"""Gauss and Seidel's method on a graph: PageRank in fewer passes; several ranks at once, in float32 where that is enough."""
+"""Gauss and Seidel's method on a graph: PageRank in fewer passes; several ranks at once, mostly in float32."""
 
 from __future__ import annotations
 
