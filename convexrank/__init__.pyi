@@ -69,7 +69,7 @@ from convexrank import (
 from convexrank import (
     solvers as solvers,
 )
-from convexrank.bounds.leave_one_out import leave_one_out as leave_one_out
+from convexrank.bounds.perturbation import leave_one_out as leave_one_out
 from convexrank.bounds.perturbation import perturbation_bound as perturbation_bound
 from convexrank.commands.listing import show_versions as show_versions
 from convexrank.core.many import Solutions as Solutions

@@ -29,7 +29,7 @@ import numpy as np
 
 from convexrank.backend import interruption
 from convexrank.backend.dual_numbers import Dual, elementary, plain
-from convexrank.backend.jax_start import uses_jax
+from convexrank.backend.jax_oracles import uses_jax
 
 # Those of cvxpy alone, and where they are: imported when they are used.
 _PLACE = "convexrank.problems._cvxpy_atoms"

@@ -39,7 +39,7 @@ _READ = f"{_LAYER} tests/test_own_formulations.py -k 'not bug and not solved and
 _SLOW = "not no_solve and not every_solver and not dense and not memory and not jax"
 MODULES = {
     "proof/check": "tests/test_proof_check.py tests/test_proof_export.py -k 'not alone and not without and not fields'",
-    "metrics/push": "tests/test_metrics.py tests/test_metrics_input.py -k 'r_p or r_max or heights or table_1'",
+    "metrics/push": "tests/test_metrics.py tests/test_metrics_input.py -k 'r_p or r_max or heights or table_1 or auc'",
     "projections/increments": "tests/test_projections_isotonic.py tests/test_projections_input.py -k 'not imports'",
     "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",
     "modelling/log_sum_exps/sums": "tests/test_log_sum_exps.py tests/test_many_rows.py tests/test_boosting.py "
@@ -64,9 +64,9 @@ MODULES = {
     "modelling/kernels/plain": "tests/test_modelling_kernels.py -k 'not memory and not planted'",
     "modelling/smoothing/programs": "tests/test_smoothing.py -k 'not wrong'",
     "solvers/working_sets/_screening": "tests/test_screening.py",
-    "graphs/certified_order": "tests/test_lpq_rank.py -k prefix",
-    "data/shards/agreement": "tests/test_shards.py -k 'arguments_are or stretches or alike or refused'",
-    "problems/duals/_feasible": "tests/test_duals.py -k 'balance or separa or direction or push_against'",
+    "problems/graph_ranks/_base": "tests/test_lpq_rank.py tests/test_page_rank.py",
+    "data/shards/local": "tests/test_shards.py",
+    "problems/duals/_points": "tests/test_duals.py",
     "consensus/extreme_scores": "tests/test_consensus_sets.py -k 'sweeps or mix'",
     "core/minorants": f"{_EVIDENCE} tests/test_bundle.py -k '{_SLOW}'",
     "core/loop": f"{_LOOP} tests/test_limits.py -k '{_SLOW}'",
@@ -225,7 +225,7 @@ EQUIVALENT = {
             "while spot > begin and room[spot - 1] <= worth:",
         ): "entries of the same worth may stand in either order",
     },
-    "data/shards/agreement": {
+    "data/shards/local": {
         **{
             (
                 "_SAMPLES, _SAMPLE = 64, 1 << 14",
@@ -289,7 +289,7 @@ EQUIVALENT = {
             for now in ("65.0", "63.0")
         },
     },
-    "graphs/certified_order": {
+    "problems/graph_ranks/_base": {
         ("first = np.argpartition(-scores, min(k, n - 1))[: k + 1]", f"first = np.argpartition({now}"): why
         for now, why in {
             "-scores, min(k, n - 2))[: k + 1]": "of k = n - 1 all are taken",

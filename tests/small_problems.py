@@ -19,7 +19,7 @@ from convexrank.graphs.lpq_map import NormMap
 from convexrank.regularizers import Penalty
 from convexrank.solvers import graph_faces
 from convexrank.solvers import row_faces as faces
-from convexrank.solvers.working_sets._columns import Columns
+from convexrank.solvers.row_faces import Columns
 
 A = np.array([[2.0, 0.0], [1.0, 1.0], [0.0, 3.0]])
 B = np.array([1.0, -2.0, 0.5])

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.core.cutting_planes import model_minimum
+from convexrank.core.minorants import model_minimum
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 from convexrank.solvers.descent import bundle
 from convexrank.solvers.descent._span import Span

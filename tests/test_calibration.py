@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import beta, binom
 
 from convexrank import calibration, inference, plotting
-from convexrank.calibration import band as module
-from convexrank.calibration.rows import read_levels
+from convexrank import calibration as module
+from convexrank.calibration import read_levels
 from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")

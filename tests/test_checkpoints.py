@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.data.files.atomic import replacing
+from convexrank.data.files.lines import replacing
 
 
 def problem():

@@ -17,7 +17,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.data import Chunks
 from convexrank.data.chunks.reader import read_ahead
-from convexrank.data.shards import agreement
+from convexrank.data.shards import local
 from convexrank.modelling import huber, log_mean_exp, mean, pair_sums, total
 from convexrank.problems.out_of_memory import _queries as query_streams
 from convexrank.problems.out_of_memory._streams import LogSums, Sums
@@ -763,5 +763,5 @@ def test_one_process_agrees_with_itself_for_nothing(monkeypatch):
     def refuse(*arguments):
         raise AssertionError("a checksum was made")
 
-    monkeypatch.setattr(agreement, "_checksum", refuse)
+    monkeypatch.setattr(local, "_checksum", refuse)
     assert both("p norm")[1].solve().converged

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.data import Chunks
-from convexrank.data.chunks import products
+from convexrank.data.chunks import pieces
 from convexrank.solvers.row_faces import Coordinates
 from tests.test_chunks import COLUMNS, ROWS, close, cut, drawn
 
@@ -121,22 +121,22 @@ def test_products_are_those_in_extended_precision(rows, columns, kind, monkeypat
     pulls[1] = 0.0
     long = exact.astype(np.longdouble)
     for large in (1, 1 << 18):
-        monkeypatch.setattr(products, "_LARGE", large)
-        monkeypatch.setattr(products, "_BLOCK", 5 * columns)
-        assert close(products.scores_of(X, w), (long @ w).astype(float))
-        assert close(products.sums_of(X, pulls), (pulls @ long).astype(float))
-        lengths, squares = products.lengths_and_squares(X)
+        monkeypatch.setattr(pieces, "_LARGE", large)
+        monkeypatch.setattr(pieces, "_BLOCK", 5 * columns)
+        assert close(pieces.scores_of(X, w), (long @ w).astype(float))
+        assert close(pieces.sums_of(X, pulls), (pulls @ long).astype(float))
+        lengths, squares = pieces.lengths_and_squares(X)
         assert close(lengths, np.sqrt((long**2).sum(axis=1)).astype(float))
         assert close(squares, (long**2).sum(axis=0).astype(float))
     assert not close(exact @ w.astype(np.float32), (long @ w).astype(float)) or rows * columns < 20
 
 
 def test_infinite_scores_are_not_hidden_by_compiled_loops(monkeypatch):
-    monkeypatch.setattr(products, "_LARGE", 1)
+    monkeypatch.setattr(pieces, "_LARGE", 1)
     X = np.full((3, 2), 3e38, dtype=np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        assert np.isinf(products.scores_of(X, np.full(2, 1e308))).all()
-        assert np.isnan(products.sums_of(X, np.array([[np.nan, 0.0, 1.0]]))).all()
+        assert np.isinf(pieces.scores_of(X, np.full(2, 1e308))).all()
+        assert np.isnan(pieces.sums_of(X, np.array([[np.nan, 0.0, 1.0]]))).all()
 
 
 def test_memory_maps_of_all_kinds(tmp_path):

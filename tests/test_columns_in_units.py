@@ -8,7 +8,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.core.capabilities import Shape
-from convexrank.problems._columns_in_units import ColumnsInUnits, OverABall, PenaltyInUnits, units_of_columns
+from convexrank.problems._conditioning import ColumnsInUnits, OverABall, PenaltyInUnits, units_of_columns
 from tests.tolerances import tolerance
 
 LARGE = [1e4, 1e8, 1e12]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.estimators.held_out.promised import conformal_place
+from convexrank.estimators.held_out import conformal_place
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import convexrank as cr
 from convexrank.consensus import CandidateSets, PartialOrders, Polytopes
-from convexrank.consensus.projections.all_nodes import Boxes, Pairs
-from convexrank.consensus.projections.hull import nearest_in_hull
+from convexrank.consensus.projections import Boxes, Pairs, nearest_in_hull
 from convexrank.consensus.with_teleport import absorb
 from tests.tolerances import tolerance
 

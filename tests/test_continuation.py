@@ -16,7 +16,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.backend.gram import gram_of_rows
+from convexrank.backend.design import gram_of_rows
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import reference_highest
 from convexrank.solvers import _conic_point

@@ -62,9 +62,9 @@ def test_the_choice_is_that_of_a_plain_loop(path):
 
 
 def test_values_of_l2_that_are_solved_together_have_the_scores_of_paths(monkeypatch):
-    from convexrank.estimators import _path_search
+    from convexrank.estimators import cross_validated
 
-    rng, together, many = np.random.default_rng(0), [], _path_search.solve_many
+    rng, together, many = np.random.default_rng(0), [], cross_validated.solve_many
     X = rng.normal(size=(90, 3))
     y = X[:, 0] + rng.normal(size=90) > 0.5
 
@@ -76,12 +76,12 @@ def test_values_of_l2_that_are_solved_together_have_the_scores_of_paths(monkeypa
         search = PushRankerCV(p=2, path="l2", values=[1.0, 0.3, 0.1, 0.03, 0.01], cv=3, tol=1e-12, **options)
         return search.fit(X, y).scores_
 
-    monkeypatch.setattr(_path_search, "solve_many", watched)
+    monkeypatch.setattr(cross_validated, "solve_many", watched)
     first = found()
     assert together == [5, 5, 5]
     found(l1=1e-3)
     found(solver="newton")
-    monkeypatch.setattr(_path_search, "_TOGETHER", 0)
+    monkeypatch.setattr(cross_validated, "_TOGETHER", 0)
     assert np.array_equal(first, found())
     assert len(together) == 3
 

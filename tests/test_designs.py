@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 import convexrank as cr
 from convexrank.features import Products, Stacked, Thresholds
-from convexrank.problems.margin_retargeting import _existence
+from convexrank.problems.margin_retargeting import _base
 from convexrank.verification.definitions import takes_designs
 from tests.tolerances import tolerance
 
@@ -311,6 +311,6 @@ def test_a_reward_without_l2_over_a_large_design_is_refused(monkeypatch):
     made = cr.problems.MarginRetargeting(Thresholds(X, bins=3), y, queries, **options)
     same = cr.problems.MarginRetargeting(Thresholds(X, bins=3).toarray(), y, queries, **options)
     assert made.solve().value == pytest.approx(same.solve().value, abs=tolerance("conic"))
-    monkeypatch.setattr(_existence, "_LARGEST", 100)
+    monkeypatch.setattr(_base, "_LARGEST", 100)
     with pytest.raises(ValueError, match="give l2 > 0, or no reward"):
         cr.problems.MarginRetargeting(Thresholds(X, bins=3), y, queries, **options)

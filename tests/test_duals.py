@@ -17,7 +17,7 @@ from convexrank import losses
 from convexrank.modelling import log_mean_exp, mean_of_highest
 from convexrank.problems import REGISTRY, RankingDual
 from convexrank.problems._declared import Declared
-from convexrank.problems.duals import _feasible as feasible
+from convexrank.problems.duals import _points as feasible
 from tests.tolerances import tolerance
 
 FAMILIES = [name for name, kind in REGISTRY.items() if issubclass(kind, Declared)]

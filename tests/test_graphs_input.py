@@ -15,7 +15,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.data.files.lines import is_packed
 from convexrank.graphs import reach
-from convexrank.graphs.io import edge_lists, long_lists
+from convexrank.graphs.io import edge_lists
 from convexrank.problems import PageRank
 from tests.tolerances import tolerance
 
@@ -40,7 +40,7 @@ def links(graph):
 
 def read_with(monkeypatch, file, long, **options):
     """What reading a file ends in, for files that are long from this number of bytes on."""
-    monkeypatch.setattr(long_lists, "LONG", long)
+    monkeypatch.setattr(edge_lists, "LONG", long)
     try:
         graph = cr.Graph.read(file, **options)
     except ValueError as error:
@@ -76,10 +76,15 @@ _FIELDS = [
 @pytest.mark.parametrize("delimiter", [",", "\t", " ", ";"])
 def test_long_lists_are_read_as_short_ones(tmp_path, monkeypatch, options, delimiter):
     """Half of them are compressed by gzip, whatever their name says."""
-    file, rng, fast = tmp_path / "edges.csv", np.random.default_rng(0), [0, 0]
+    file, rng, fast, read_long = (
+        tmp_path / "edges.csv",
+        np.random.default_rng(0),
+        [0, 0],
+        edge_lists.read_long,
+    )
 
     def noticed(*given):
-        made = long_lists.read_long(*given)
+        made = read_long(*given)
         fast[is_packed(given[0])] += made is not None
         return made
 

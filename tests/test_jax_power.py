@@ -10,8 +10,7 @@ from jax.export import export
 import convexrank as cr
 from convexrank.problems import PageRank
 from convexrank.solvers import JaxPower
-from convexrank.solvers.fixed_point._mesh import OnMesh, default_mesh, walk_over
-from convexrank.solvers.fixed_point._planes import columns_of, in_planes
+from convexrank.solvers.fixed_point._mesh import OnMesh, columns_of, default_mesh, in_planes, walk_over
 from tests.graph_files import real_graph
 from tests.tolerances import tolerance
 

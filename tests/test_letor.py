@@ -15,7 +15,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import convexrank as cr
 from convexrank.data import QueryGroups, as_groups, read_query_sizes, write_query_sizes
-from convexrank.data.files import svmlight
+from convexrank.data.files import letor
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
@@ -193,7 +193,7 @@ def test_a_good_file(tmp_path, monkeypatch, end, packed):
     path = write(tmp_path / "rows", gzip.compress(content) if packed else content)
     check_good(cr.data.read_letor(path))
     check_good(cr.data.read_letor(str(path)))
-    monkeypatch.setattr(svmlight, "_parse_fast", lambda *arguments: None)
+    monkeypatch.setattr(letor, "_parse_fast", lambda *arguments: None)
     check_good(cr.data.read_letor(path))
 
 
@@ -308,19 +308,19 @@ def test_files_are_parsed_in_parts(tmp_path, monkeypatch):
     rows = "".join(f"{k % 3} qid:{k // 4} {1 + k % 5}:{k}.5 7:1 # {k}\n" for k in range(20))
     path = write(tmp_path / "rows", f"# header\n\n\n{rows}")
     whole = cr.data.read_letor(path)
-    monkeypatch.setattr(svmlight, "_AT_ONCE", 3)
+    monkeypatch.setattr(letor, "_AT_ONCE", 3)
     apart = cr.data.read_letor(path)
     for name in ("X", "y", "qid", "comments"):
         assert np.array_equal(getattr(whole, name), getattr(apart, name))
     assert np.array_equal(cr.data.read_letor(path, sparse=True).X.toarray(), whole.X)
     slow = []
-    once = svmlight._parse_slowly
-    monkeypatch.setattr(svmlight, "_parse_slowly", lambda *parts: slow.append(parts[2]) or once(*parts))
+    once = letor._parse_slowly
+    monkeypatch.setattr(letor, "_parse_slowly", lambda *parts: slow.append(parts[2]) or once(*parts))
     assert cr.data.read_letor(write(tmp_path / "mixed", f"{rows}1 qid:9 4:1 2:3\n")).X[-1, 1] == 3.0
     assert slow == [[19, 20, 21]]
     with pytest.raises(ValueError, match="bad, line 21: feature 1 is 'x'"):
         cr.data.read_letor(write(tmp_path / "bad", f"{rows}1 qid:9 1:x\n"))
-    monkeypatch.setattr(svmlight, "_AT_ONCE", 1)
+    monkeypatch.setattr(letor, "_AT_ONCE", 1)
     with pytest.raises(ValueError, match="holds no rows"):
         cr.data.read_letor(write(tmp_path / "none", "# one\n\n# two\n"))
 
@@ -363,7 +363,7 @@ def test_both_parsers_agree_with_scikit_learn(seed, tmp_path_factory):
     assert np.array_equal(data.y, expected_y)
     assert np.array_equal(data.qid, expected_qid)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(svmlight, "_parse_fast", lambda *arguments: None)
+        patch.setattr(letor, "_parse_fast", lambda *arguments: None)
         slowly = cr.data.read_letor(path)
     assert np.array_equal(slowly.X, data.X)
     assert np.array_equal(slowly.qid, data.qid)
@@ -373,7 +373,7 @@ def test_the_usual_form_takes_the_fast_way(tmp_path, monkeypatch):
     def refuse(*arguments):
         raise AssertionError("read line by line")
 
-    monkeypatch.setattr(svmlight, "_parse_slowly", refuse)
+    monkeypatch.setattr(letor, "_parse_slowly", refuse)
     check_good(cr.data.read_letor(write(tmp_path / "rows", GOOD)))
     with pytest.raises(AssertionError, match="line by line"):
         cr.data.read_letor(write(tmp_path / "rows", "1 qid:1 2:1 1:1\n"))

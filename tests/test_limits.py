@@ -19,7 +19,7 @@ from convexrank.core.capabilities import value_at
 from convexrank.core.loop import STOPPED, Options, State, moment_after
 from convexrank.modelling import program
 from convexrank.modelling.kernels import layout
-from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets
+from convexrank.problems.margin_retargeting._targets import SquaredTargets
 from convexrank.solvers.descent import jaxopt_lbfgs
 from tests.tolerances import tolerance
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from convexrank import SingleIndexRegressor, plotting
 from convexrank.links import Link, fit_link, project_link
-from convexrank.plotting.link import link_band
+from convexrank.plotting.shapes import link_band
 from convexrank.problems import LearnedDivergence
 from tests.tolerances import tolerance
 

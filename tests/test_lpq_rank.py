@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.io import build
 from convexrank.problems import LpqRank
-from convexrank.problems.graph_ranks._base import random_graph
+from convexrank.problems.graph_ranks._base import certified_prefix, random_graph
 from tests.graph_files import real_graph
 from tests.tolerances import tolerance
 

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import convexrank as cr
 from convexrank import PushRanker, PushRankerCV, RetargetingRankerCV, inference, metrics
-from convexrank.metrics import names
+from convexrank.metrics import tables
 from tests.tolerances import tolerance
 
 # Every name, with the call that it stands for.
@@ -51,8 +51,8 @@ def test_a_name_is_the_call_that_it_says(name):
 
 
 def test_every_measure_of_the_table_is_tried_above_and_larger_is_better():
-    tried = {names.parsed(name)[0] for name in MEANT}
-    assert tried == set(names._NAMES)
+    tried = {tables.parsed(name)[0] for name in MEANT}
+    assert tried == set(tables._NAMES)
     y, s = np.repeat([0, 1], 10), np.arange(20.0)
     for name in MEANT:
         assert metrics.named(name)(y, s) > metrics.named(name)(y, -s) or name == "precision@1.0"
@@ -207,7 +207,7 @@ def test_a_comparison_takes_names(name, plain, options):
     X, y = rows(200)
     found = inference.compare(y, X[:, 0], X[:, 1], name)
     assert repr(found) == repr(inference.compare(y, X[:, 0], X[:, 1], plain, **options))
-    if plain in names._NAMES:
+    if plain in tables._NAMES:
         first, second = (metrics.named(name)(y, X[:, column]) for column in (0, 1))
         assert found.interval.estimate == pytest.approx(first - second, abs=tolerance("summation"))
 

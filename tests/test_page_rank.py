@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.graphs import distributions
+from convexrank.graphs import transition
 from convexrank.graphs.io import build
 from convexrank.problems.graph_ranks.page_rank import PageRank
 from tests.graph_files import LISTS, real_graph
@@ -273,31 +273,25 @@ def test_distributions_of_a_matrix_are_those_of_its_columns():
     rng = np.random.default_rng(5)
     weights = rng.random((1000, 4)) * (rng.random((1000, 4)) < 0.5)
     weights[:, 1] *= 1e305
-    weights[:, 2] = distributions.distribution(
-        1000, None, weights[:, 2], "v"
-    )  # stays as it is, to the last bit
+    weights[:, 2] = transition.distribution(1000, None, weights[:, 2], "v")  # stays as it is, to the last bit
     for rows in (weights, weights * [1.0, 1e3, 1.0, 1.0]):  # the second one with a sum that overflows
-        found = distributions.distributions(1000, None, rows, "v")
+        found = transition.distributions(1000, None, rows, "v")
         for column, given in zip(found.T, rows.T, strict=True):
-            assert np.allclose(
-                column, distributions.distribution(1000, None, given, "v"), rtol=1e-15, atol=0.0
-            )
+            assert np.allclose(column, transition.distribution(1000, None, given, "v"), rtol=1e-15, atol=0.0)
         assert np.array_equal(found[:, 2], weights[:, 2])
     for place, value, words in (((3, 1), -1.0, r"v\[3\] is -1"), ((slice(None), 2), 0.0, "zero everywhere")):
         wrong = weights.copy()
         wrong[place] = value
         with pytest.raises(ValueError, match=words):
-            distributions.distributions(1000, None, wrong, "v")
+            transition.distributions(1000, None, wrong, "v")
 
 
 @pytest.mark.parametrize("columns", [0, 1, 3])
 def test_a_problem_and_its_operators_store_nothing_twice(monkeypatch, columns):
     read = []
     for name in ("distribution", "check_matrix"):
-        check = getattr(distributions, name)
-        monkeypatch.setattr(
-            distributions, name, lambda *given, check=check: read.append(given) or check(*given)
-        )
+        check = getattr(transition, name)
+        monkeypatch.setattr(transition, name, lambda *given, check=check: read.append(given) or check(*given))
     weights = np.arange(1.0, 4.0 * columns + 1.0).reshape(4, columns)
     problem = PageRank(four_nodes(), personalization=[None, weights[:, :1].ravel(), None, weights][columns])
     problem.solve()

@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 
 import convexrank as cr
 from convexrank import divergences
-from convexrank.divergences.generators.on_simplex import restricted
+from convexrank.divergences.on_simplex import restricted
 from convexrank.problems import PageRankDual, PageRankGame
 from convexrank.problems.page_rank_game._payoff import norm_of
 from convexrank.solvers import NoRegretPlay

@@ -11,8 +11,7 @@ from matplotlib.colors import to_rgba
 import convexrank as cr
 from convexrank import plotting
 from convexrank.consensus import Polytopes, score_intervals
-from convexrank.plotting.graphs import _SURE, _TIED
-from convexrank.plotting.network import _MARKED, _MOST_NODES, places
+from convexrank.plotting.graphs import _MARKED, _MOST_NODES, _SURE, _TIED, places
 from convexrank.problems import LpqRank, PageRank
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="figures need matplotlib")

@@ -19,7 +19,7 @@ import convexrank as cr
 from convexrank import atoms, losses, prices
 from convexrank.backend import compilation
 from convexrank.backend.compilation import jit
-from convexrank.backend.jax_start import with_x64
+from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.elementwise_checks import OnGrid, follows_disciplined_rules
 from convexrank.core.results import Status
 from convexrank.modelling import pair_sums, total

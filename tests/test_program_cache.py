@@ -20,7 +20,7 @@ import convexrank
 import convexrank.backend.program_cache as program_cache
 from convexrank.backend.compilation import jit
 from convexrank.backend.host_callback import call_on_host
-from convexrank.backend.jax_start import with_x64
+from convexrank.backend.jax_oracles import with_x64
 
 X = np.linspace(-1.0, 2.0, 7)
 

@@ -420,17 +420,15 @@ def test_the_true_gap_of_consensus_is_in_the_interval():
 @pytest.mark.parametrize("wrong", ["recommendations", "radius"])
 def test_planted_games_are_seen(wrong, monkeypatch):
     """A payoff with other recommendations, or another radius, has another value."""
-    from convexrank.proof.games import page_rank
+    from convexrank.proof import games
 
     game = cr.problems.PageRankGame(GRAPH, "kl", epsilon=0.5, relaxed=True)
     w = np.array([0.4, 0.3, 0.2, 0.1])
     right = game.prove(w)
     if wrong == "radius":
-        monkeypatch.setattr(page_rank, "_radius", lambda game: balls.arb(1.9))
+        monkeypatch.setattr(games, "_radius", lambda game: balls.arb(1.9))
     else:
-        original = page_rank._Payoff.without_penalty
-        monkeypatch.setattr(
-            page_rank._Payoff, "without_penalty", lambda self, w: original(self, w) + w[0] / 100
-        )
+        original = games._Payoff.without_penalty
+        monkeypatch.setattr(games._Payoff, "without_penalty", lambda self, w: original(self, w) + w[0] / 100)
     assert math.isclose(right.value, game.objective(w), rel_tol=1e-9)
     assert abs(game.prove(w).value - right.value) > 1e-4

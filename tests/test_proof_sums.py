@@ -19,7 +19,7 @@ from convexrank.modelling import pair_sums, total
 from convexrank.modelling.balls import as_objects, tangent_in_balls
 from convexrank.modelling.expressions import Axis, Scores
 from convexrank.modelling.program import Program
-from convexrank.proof import balls, sorted_sums
+from convexrank.proof import balls
 
 LOSSES = {1: cr.losses.Hinge(), 2: cr.losses.SquaredHinge()}
 
@@ -138,11 +138,11 @@ def test_planted_sums_are_seen(monkeypatch):
     value = double_sum(1, scores, labels, weights)[0]
     other = tangent_of(balls.exact(scores), LOSSES[2], labels, weights)
     assert not contains(other.value, value)
-    original = sorted_sums.Sides._order.func
+    original = balls.Sides._order.func
     planted = property(
         lambda self: (original(self)[0], np.maximum(original(self)[1] - 1, 0), original(self)[2] - 1)
     )
-    monkeypatch.setattr(sorted_sums.Sides, "_order", planted)
+    monkeypatch.setattr(balls.Sides, "_order", planted)
     found = tangent_of(balls.exact(scores), LOSSES[1], labels, weights)
     assert not contains(found.value, value)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.problems.constrained._multipliers import balanced, least_left_side
+from convexrank.problems.constrained._base import balanced, least_left_side
 from tests.tolerances import TOLERANCES
 
 RateConstrained = cr.problems.RateConstrained

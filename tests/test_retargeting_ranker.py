@@ -27,7 +27,7 @@ from convexrank.estimators._objectives import PASSED, names_of
 from convexrank.estimators.retargeting import _OF_OBJECTIVES
 from convexrank.metrics import conventions
 from convexrank.problems import MarginRetargeting, RankCosine
-from convexrank.problems.queries._declared import GradedQueries
+from convexrank.problems.queries._base import GradedQueries
 from tests.query_references import by_query, one_ndcg
 from tests.tolerances import tolerance
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.backend.gram import times, transposed_times
+from convexrank.backend.design import times, transposed_times
 from tests.tolerances import tolerance
 
 D = 8

@@ -14,8 +14,8 @@ import convexrank as cr
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import movement
 from convexrank.regularizers import Penalty
+from convexrank.solvers.row_faces import Columns
 from convexrank.solvers.working_sets import _screening
-from convexrank.solvers.working_sets._columns import Columns
 from convexrank.solvers.working_sets._screening import DualPoint, Screening
 from tests.tolerances import tolerance
 

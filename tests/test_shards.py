@@ -23,9 +23,9 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.data import Chunks, Shards
-from convexrank.data.shards import agreement
+from convexrank.data.shards import local
 from convexrank.data.shards import watch as watching
-from convexrank.data.shards.agreement import (
+from convexrank.data.shards.local import (
     arguments_of,
     check_alike,
     check_queries,
@@ -458,7 +458,7 @@ def test_arguments_are_compared_by_what_they_say():
 
 def test_what_ranks_say_is_accepted_when_alike_and_refused_with_both_sides_when_not():
     alike = {"l2": "an array of 0.1", "y": "an array"}
-    agreement.check_arguments([("PNormPush", alike)] * 3)
+    local.check_arguments([("PNormPush", alike)] * 3)
     for place, other in ((1, "an array of 0.05"), (2, "an array of 0.2")):
         heard = [("PNormPush", alike)] * 3
         heard[place] = ("PNormPush", alike | {"l2": other})
@@ -466,17 +466,17 @@ def test_what_ranks_say_is_accepted_when_alike_and_refused_with_both_sides_when_
             ValueError,
             match=f"l2 is an array of 0.1 on rank 0 and {other} on rank {place}; .*ranks, or not at all",
         ):
-            agreement.check_arguments(heard, ", or not at all")
+            local.check_arguments(heard, ", or not at all")
     for other in ("Push", "TopPush"):
         with pytest.raises(ValueError, match=f"rank 0 makes PNormPush and rank 1 makes {other}"):
-            agreement.check_arguments([("PNormPush", alike), (other, alike)])
+            local.check_arguments([("PNormPush", alike), (other, alike)])
     check_queries([np.array(["a", "b", "a"]), np.array(["c"])])
     check_alike([{"labels": True, "rows": 1}, {"labels": None}, {"labels": True, "rows": 2}])
     for kind in ("float32", "float64"):
         rows = SimpleNamespace(
             chunks=Chunks.from_arrays(np.ones((2, 1), dtype=kind), np.ones(2)), rows=2, columns=1
         )
-        assert agreement.sheet(rows, 1.0, None)["type of X"] == kind
+        assert local.sheet(rows, 1.0, None)["type of X"] == kind
     for types, found in (
         (["<i4", "<f8"], "<f8"),
         (["<U3", "<U5"], "<U5"),
@@ -491,11 +491,11 @@ def test_what_ranks_say_is_accepted_when_alike_and_refused_with_both_sides_when_
             labels_type([{"y": one} for one in types], "y")
     for kind in ("<f8", "<i4", "|b1", "<U3", "|O"):
         one = np.array([0, 1, 1]).astype(kind)
-        assert agreement._word(one) == agreement._word(one.copy())
-        assert agreement._word(one) != agreement._word(one[::-1])
-        assert ("checksum" in agreement._word(one)) == (kind != "|O")
+        assert local._word(one) == local._word(one.copy())
+        assert local._word(one) != local._word(one[::-1])
+        assert ("checksum" in local._word(one)) == (kind != "|O")
     long = ["x" * 300, "x" * 299 + "y"]
-    assert agreement._word(long[0]) != agreement._word(long[1])
+    assert local._word(long[0]) != local._word(long[1])
 
 
 def test_long_arrays_of_a_graph_are_compared_by_stretches_their_ends_among_them():
@@ -505,15 +505,15 @@ def test_long_arrays_of_a_graph_are_compared_by_stretches_their_ends_among_them(
     class Edges:
         heads: np.ndarray
 
-    count, length = agreement._SAMPLES, agreement._SAMPLE
+    count, length = local._SAMPLES, local._SAMPLE
     heads = np.random.default_rng(0).integers(0, 100, size=count * (length + 64)).astype(np.int8)
 
     def changed(place, make=Edges):
         other = heads.copy()
         other[place] += 1
-        return agreement._word(make(other)) != agreement._word(make(heads))
+        return local._word(make(other)) != local._word(make(heads))
 
-    assert agreement._word(Edges(heads.copy())) == agreement._word(Edges(heads))
+    assert local._word(Edges(heads.copy())) == local._word(Edges(heads))
     step = (len(heads) - length) / (count - 1)
     for stretch in (0, 1, count // 2, count - 1):
         start = int(stretch * step)
@@ -523,10 +523,10 @@ def test_long_arrays_of_a_graph_are_compared_by_stretches_their_ends_among_them(
     assert not changed(between)
     assert changed(between, lambda array: array)
     short = heads[: count * length]
-    assert agreement._word(Edges(short)) != agreement._word(
+    assert local._word(Edges(short)) != local._word(
         Edges(np.where(np.arange(len(short)) == between, -1, short).astype(np.int8))
     )
-    assert "checksum 00000000" in agreement._word(Edges(heads[:0]))
+    assert "checksum 00000000" in local._word(Edges(heads[:0]))
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.graphs.stored import building, folder, pages, pieces
+from convexrank.graphs.stored import building, pages, pieces
 from tests.tolerances import tolerance
 
 
@@ -218,12 +218,12 @@ def endings(monkeypatch):
 
     yield (
         "the disk was full while the graph was written",
-        lambda: monkeypatch.setattr(folder.ArrayFile, "write", full),
+        lambda: monkeypatch.setattr(building.ArrayFile, "write", full),
     )
-    yield "^$", lambda: monkeypatch.setattr(folder.ArrayFile, "close", stop)
+    yield "^$", lambda: monkeypatch.setattr(building.ArrayFile, "close", stop)
     yield (
         "^$",
-        lambda: (monkeypatch.setattr(folder, "seal", stop), monkeypatch.setattr(building, "seal", stop)),
+        lambda: monkeypatch.setattr(building, "seal", stop),
     )
 
 
@@ -346,7 +346,7 @@ def test_names_that_are_not_as_written_are_refused(tmp_path, text, said):
     cr.Graph.from_edges([0], [1], names=["a", "b"]).save(path)
     (path / "names.json").write_text(text)
     (path / "manifest.json").unlink()
-    folder.seal(path)  # whoever writes the names writes the checksums, too
+    building.seal(path)  # whoever writes the names writes the checksums, too
     with pytest.raises(ValueError, match=f"names.json cannot be read as the names of nodes .*{said}"):
         cr.Graph.open(path)
 
@@ -362,7 +362,7 @@ def test_a_pipe_in_the_folder_does_not_block(stored, name):
 
 def test_ids_beyond_the_nodes_are_found_before_they_are_used(stored, monkeypatch):
     """What the samples of the checksum miss, compiled loops would follow out of the arrays."""
-    monkeypatch.setattr(folder, "_fingerprint", lambda file: {"bytes": 0, "sample": ""})
+    monkeypatch.setattr(building, "_fingerprint", lambda file: {"bytes": 0, "sample": ""})
     names = {"sources": (np.int32, -3), "weights": (np.float64, np.nan)}
     manifest = stored / "manifest.json"
     files = json.loads(manifest.read_text())["files"]
@@ -557,14 +557,14 @@ class BvGraph:
 def test_webgraphs_are_read_through_their_package(tmp_path, monkeypatch):
     import types
 
-    from convexrank.graphs.stored import webgraph
+    from convexrank.graphs.stored import pieces
 
     monkeypatch.setitem(sys.modules, "webgraph", types.SimpleNamespace(BvGraph=BvGraph))
     for name in ("crawl", "broken"):
         (tmp_path / f"{name}.graph").touch()
     expected = cr.Graph.from_edges([0, 0, 1, 3, 3, 3], [1, 2, 2, 0, 2, 3])
     for links in (1, 2, 100):
-        monkeypatch.setattr(webgraph, "_LINKS", links)
+        monkeypatch.setattr(pieces, "_LINKS", links)
         found = cr.graphs.WebGraph(tmp_path / "crawl.graph")
         assert repr(found).endswith("crawl', n=4, m=6)")
         assert_same(cr.Graph.build(found, tmp_path / f"{links}"), expected)

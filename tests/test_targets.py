@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from convexrank.data import QueryGroups
-from convexrank.problems.margin_retargeting._targets_squared import increasing_roots
+from convexrank.problems.margin_retargeting._targets import increasing_roots
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 from tests.tolerances import tolerance
 

@@ -9,10 +9,9 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.backend.gram import row_lengths
+from convexrank.backend.design import row_lengths
 from convexrank.problems import REGISTRY
-from convexrank.problems._columns_in_units import PenaltyInUnits
-from convexrank.problems._conditioning import _shows_spread
+from convexrank.problems._conditioning import PenaltyInUnits, _shows_spread
 from tests.tolerances import tolerance
 
 SCALES = [(1e6, 1.0, 1.0, 1e-6), (1e3, 1.0, 1e-3, 1e-6), (1e8, 1.0, 1.0, 1.0), (1e-8, 1e8, 1.0, 1.0)]

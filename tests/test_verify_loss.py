@@ -10,8 +10,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.modelling import log_sum_exp, mean, softplus
-from convexrank.verification.loss.instance import Instance
-from convexrank.verification.loss.shrink import shrink
+from convexrank.verification.loss.instance import Instance, shrink
 from tests.published_losses import MISTAKES, cross_entropy, hinge, margins, pair_hinge
 
 P = cr.problems

@@ -16,9 +16,9 @@ from convexrank.features import Thresholds
 from convexrank.problems import REGISTRY
 from convexrank.solvers import WorkingSets
 from convexrank.solvers.row_faces import Columnwise
-from convexrank.solvers.working_sets import _coordinate_descent, working_sets
-from convexrank.solvers.working_sets._coordinate_descent import ColumnModel
+from convexrank.solvers.working_sets import _part, working_sets
 from convexrank.solvers.working_sets._dual_newton import minimum_of_dual
+from convexrank.solvers.working_sets._part import ColumnModel
 from tests.tolerances import tolerance
 
 # Of the largest l1 that leaves a weight: strong enough that the data below do not drive the logarithm down.
@@ -427,13 +427,13 @@ def test_it_stays_within_its_iterations_and_carries_on():
 
 def test_models_far_from_the_minimum_are_not_solved_to_its_precision(monkeypatch):
     """Each turn costs the cube of the number of columns; hundreds of them took an unbounded problem no further."""
-    turned, turns = _coordinate_descent._to_the_minimum_of_the_face, []
+    turned, turns = _part._to_the_minimum_of_the_face, []
 
     def counted(*arguments):
         turns.append(len(arguments[0]))
         turned(*arguments)
 
-    monkeypatch.setattr(_coordinate_descent, "_to_the_minimum_of_the_face", counted)
+    monkeypatch.setattr(_part, "_to_the_minimum_of_the_face", counted)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 10))
     y = (X @ rng.normal(size=10) / np.sqrt(10) + rng.normal(size=800) > 0.8).astype(int)
@@ -458,7 +458,7 @@ def test_a_face_is_left_by_many_weights_at_a_time():
         return slopes @ delta + 0.5 * delta @ bends @ delta + 0.1 * np.abs(delta).sum()
 
     before, signs = promise(step), np.sign(step)
-    _coordinate_descent._to_the_minimum_of_the_face(bends, slopes, point, 0.1, step, bent)
+    _part._to_the_minimum_of_the_face(bends, slopes, point, 0.1, step, bent)
     assert promise(step) < before
     assert (step * signs >= 0.0).all()
     np.testing.assert_allclose(bent, bends @ step)

@@ -1,9 +1,11 @@
-"""Matrices that are never built: what problems with linear scores ask of one."""
+"""Matrices that are never built, and products and lengths of any that end as dense arrays in float64."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -128,3 +130,171 @@ class Design(Held):
     def toarray(self) -> Array:
         """Return all of the matrix as a dense array, which may be large."""
         return self.tocsr().toarray()
+
+
+# Entries of a float32 matrix that are made float64 at a time.
+_BLOCK = 1 << 20
+# Entries of a block that stays in the cache between the steps of one product.
+_CACHED = 1 << 15
+# Entries of a block that is read once from memory for two products.
+_READ = 1 << 17
+
+
+def dense(matrix: Any) -> Array:
+    """Return a dense or sparse matrix as a dense array in float64."""
+    matrix = entries(matrix)
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
+
+
+def columns_of(matrix: Any, places: Array) -> sparse.csc_array:
+    """Return columns of a dense matrix, or of a sparse one that is held by columns, in float64; shape (n, k)."""
+    if not held_as(matrix).built:
+        return matrix.columns(places)
+    if sparse.issparse(matrix):
+        return sparse.csc_array(matrix[:, places], dtype=np.float64)
+    rows, count = len(matrix), len(places)
+    values = np.asarray(matrix[:, places].T, dtype=np.float64).ravel()
+    numbers = np.tile(np.arange(rows, dtype=np.int32), count)
+    return sparse.csc_array((values, numbers, np.arange(0, rows * count + 1, rows)), shape=(rows, count))
+
+
+def entries(matrix: Any) -> Any:
+    """Return a matrix by its entries: a design that was never built is built, sparse; others are returned."""
+    return matrix if held_as(matrix).built else matrix.tocsr()
+
+
+def weighted_gram(rows: Any, weights: Array) -> Array:
+    """Return XᵀCX for rows X and a diagonal C, dense."""
+    return dense(rows.T @ scaled(rows, weights))
+
+
+def scaled(rows: Any, factors: Array) -> Any:
+    """Return rows times a factor each, sparse where they are."""
+    return sparse.diags_array(factors) @ rows if sparse.issparse(rows) else factors[:, None] * rows
+
+
+def centred_gram(rows: Any, centre: Array, weights: Array) -> Array:
+    """Return (X − 1cᵀ)ᵀ C (X − 1cᵀ) for a centre c and a diagonal C of at least 0, in blocks of rows."""
+    if not isinstance(rows, np.ndarray):
+        pulled, total = rows.T @ weights, float(weights.sum())
+        cross = np.outer(pulled - 0.5 * total * centre, centre)
+        return weighted_gram(rows, weights) - cross - cross.T
+    roots, gram = np.sqrt(weights)[:, None], np.zeros((len(centre), len(centre)))
+    length = max(64, _CACHED // len(centre))
+    memory = np.empty((min(length, len(rows)), len(centre)))
+    for start in range(0, len(rows), length):
+        part = rows[start : start + length]
+        scaled = np.subtract(part, centre, out=memory[: len(part)])
+        scaled *= roots[start : start + length]
+        gram += scaled.T @ scaled
+    return gram
+
+
+def gram_of_rows(matrix: Any, rows: Array, weights: Array, centre: Array) -> Array:
+    """Return Σ c (x − m)(x − m)ᵀ over some rows x, for weights c and a centre m; a sparse matrix is not cut."""
+    if not sparse.issparse(matrix):
+        return centred_gram(matrix[rows], centre, weights)
+    d = matrix.shape[1]
+    gram, total = np.zeros((d, d)), np.zeros(d)
+    values = matrix.data.astype(np.float64, copy=False)
+    _sparse_gram()(matrix.indptr, matrix.indices, values, rows, weights, gram, total)
+    gram += np.tril(gram, -1).T
+    cross = np.outer(total - 0.5 * float(weights.sum()) * centre, centre)
+    return gram - cross - cross.T
+
+
+@lru_cache(maxsize=1)
+def _sparse_gram() -> Callable[..., None]:
+    """Compile the sum over rows on first use; numba is not needed for anything else here."""
+    from convexrank.backend.numba_cache import compiled
+
+    @compiled()
+    def add(
+        starts: Array, columns: Array, values: Array, rows: Array, weights: Array, gram: Array, total: Array
+    ) -> None:  # pragma: no cover
+        """Add c·x to the total, and the lower triangle of c·xxᵀ to the matrix."""
+        for place in range(len(rows)):
+            first, last = starts[rows[place]], starts[rows[place] + 1]
+            for a in range(first, last):
+                share = weights[place] * values[a]
+                total[columns[a]] += share
+                for b in range(first, last):
+                    if columns[b] <= columns[a]:
+                        gram[columns[a], columns[b]] += share * values[b]
+
+    return add
+
+
+def row_lengths(matrix: Any, units: Array | None = None) -> Array:
+    """Return the Euclidean lengths of rows, in units of the columns if given, in float64 and without a copy of all."""
+    if not held_as(matrix).built:
+        return matrix.row_lengths()
+    if not isinstance(matrix, np.ndarray):
+        rows = sparse.csr_array(matrix)
+        values = rows.data.astype(np.float64, copy=False)
+        squares = sparse.csr_array((values * values, rows.indices, rows.indptr), shape=rows.shape)
+        return np.sqrt(squares @ (np.ones(matrix.shape[1]) if units is None else units**2))
+    if units is None and matrix.dtype == np.float64:
+        return np.sqrt(np.vecdot(matrix, matrix))
+    if units is None:
+        return np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+    return np.sqrt(np.einsum("ij,ij,j->i", matrix, matrix, units**2, dtype=np.float64))
+
+
+def squares_times(rows: Any, weights: Array | None) -> Array:
+    """Return Σ c x² over rows x, entry by entry; c is 1 where no weights are given."""
+    if not isinstance(rows, np.ndarray):
+        values = rows.data.astype(np.float64, copy=False)
+        squares = sparse.csr_array((values * values, rows.indices, rows.indptr), shape=rows.shape)
+        return np.asarray(squares.T @ (np.ones(rows.shape[0]) if weights is None else weights))
+    if weights is None:
+        return np.einsum("ij,ij->j", rows, rows, dtype=np.float64)
+    return np.einsum("i,ij,ij->j", weights, rows, rows, dtype=np.float64)
+
+
+def _blocks(rows: Any) -> list[slice] | None:
+    """Blocks of rows for which no second copy of a float32 matrix is made; None where numpy makes none."""
+    if sparse.issparse(rows) or rows.size <= _BLOCK:
+        return None
+    length = max(1, _BLOCK // rows.shape[1])
+    return [slice(start, start + length) for start in range(0, len(rows), length)]
+
+
+def times_and_lengths(rows: Array, vector: Array) -> tuple[Array, Array]:
+    """Return Xw and the Euclidean lengths of the rows, both in float64, in one read of a dense X."""
+    products, squares = np.empty(len(rows)), np.empty(len(rows))
+    length = max(64, _READ // rows.shape[1])
+    for start in range(0, len(rows), length):
+        block = slice(start, start + length)
+        part = rows[block].astype(np.float64, copy=False)
+        np.matmul(part, vector, out=products[block])
+        np.vecdot(part, part, out=squares[block])
+    return products, np.sqrt(squares, out=squares)
+
+
+def times(rows: Any, vector: Array) -> Array:
+    """Return Xw in the precision of w."""
+    blocks = None if rows.dtype == np.float64 else _blocks(rows)
+    return rows @ vector if blocks is None else np.concatenate([rows[block] @ vector for block in blocks])
+
+
+def transposed_times(rows: Any, vector: Array) -> Array:
+    """Return Xᵀu in the precision of u."""
+    blocks = None if rows.dtype == np.float64 else _blocks(rows)
+    if blocks is None:
+        return rows.T @ vector
+    return np.sum([rows[block].T @ vector[block] for block in blocks], axis=0)
+
+
+def steadily_summed(rows: Any, vector: Array) -> Array:
+    """Return Xᵀu; a dense X held by rows is summed in blocks of √n, so that rounding grows as √n even for equal terms.
+
+    One by one, a sum of n equal terms may lose n roundings, all of one sign.
+    """
+    if not isinstance(rows, np.ndarray) or rows.dtype != vector.dtype or not rows.flags.c_contiguous:
+        return transposed_times(rows, vector)
+    n, d = rows.shape
+    length = math.isqrt(n)
+    whole = n // length * length
+    sums = vector[:whole].reshape(-1, 1, length) @ rows[:whole].reshape(-1, length, d)
+    return np.add.reduce(sums[:, 0]) + vector[whole:] @ rows[whole:]

@@ -20,10 +20,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from convexrank.bounds.coverings import Covering, FiniteFamily, Halfspaces, NormBall
-from convexrank.bounds.leave_one_out import LeaveOneOut, leave_one_out
-from convexrank.bounds.perturbation import PerturbationBound, perturbation_bound
-from convexrank.bounds.push_sample import Bound, push_risk
+from convexrank.bounds.perturbation import LeaveOneOut, PerturbationBound, leave_one_out, perturbation_bound
+from convexrank.bounds.push_sample import Bound, Covering, FiniteFamily, Halfspaces, NormBall, push_risk
 from convexrank.data.annex import annex_name
 
 __all__ = [

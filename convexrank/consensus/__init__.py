@@ -8,11 +8,11 @@ Every node has a set of distributions over the nodes instead of a single one: mi
 
 from __future__ import annotations
 
+from convexrank.consensus.candidates import CandidateSets, RecommendationSets
 from convexrank.consensus.heuristics import PublishedRank, blend, brew
 from convexrank.consensus.intervals import ScoreIntervals, score_intervals
-from convexrank.consensus.sets.candidates import CandidateSets, RecommendationSets
-from convexrank.consensus.sets.partial_orders import PartialOrders
-from convexrank.consensus.sets.polytopes import Polytopes
+from convexrank.consensus.partial_orders import PartialOrders
+from convexrank.consensus.polytopes import Polytopes
 
 __all__ = [
     "CandidateSets",

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.consensus.projections.all_nodes import Projector
-from convexrank.consensus.sets.candidates import CandidateSets, RecommendationSets
+from convexrank.consensus.candidates import CandidateSets, RecommendationSets
+from convexrank.consensus.projections import Projector
 from convexrank.data import check_vector, in_node_order, index_of, read_array
 from convexrank.data.nodes import called
 from convexrank.graphs import Graph, LabelledGraph
-from convexrank.graphs.distributions import distribution
-from convexrank.graphs.transition import check_alpha
+from convexrank.graphs.transition import check_alpha, distribution
 
 Array = np.ndarray
 

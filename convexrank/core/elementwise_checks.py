@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.atoms import is_cvxpy
 from convexrank.backend.compilation import jit
-from convexrank.backend.jax_start import with_x64
+from convexrank.backend.jax_oracles import with_x64
 
 Array = np.ndarray
 Function = Callable[[Any], Any]

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.deadline import check_time, time_left
-from convexrank.backend.gram import dense
+from convexrank.backend.design import dense
 
 Array = np.ndarray
 

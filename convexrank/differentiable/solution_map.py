@@ -22,7 +22,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property, preset
 from convexrank.backend.design import held_as
-from convexrank.backend.jax_start import with_x64
+from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.loop import SolverLike
 from convexrank.core.solving import resolve
 from convexrank.data import check_positive, keep_checked, shown

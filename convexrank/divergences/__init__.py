@@ -9,25 +9,26 @@ entries. An entry outside the domain is an error that names it; JAX arrays are n
 
 from __future__ import annotations
 
-from convexrank.divergences.base import Divergence
-from convexrank.divergences.domains import Interval
-from convexrank.divergences.generators.from_expression import FromGenerator
-from convexrank.divergences.generators.kl import KL
-from convexrank.divergences.generators.polytope_entropy import PolytopeEntropy
-from convexrank.divergences.generators.separable import (
+from convexrank.divergences.base import Divergence, Interval
+from convexrank.divergences.bregman import BregmanResult, bregman
+from convexrank.divergences.from_expression import FromGenerator
+from convexrank.divergences.polytope_entropy import PolytopeEntropy
+from convexrank.divergences.projections import (
+    hyperplane_multiplier,
+    project_box,
+    project_halfspace,
+    project_hyperplane,
+    project_monotone,
+    project_simplex,
+)
+from convexrank.divergences.separable import (
+    KL,
     BitEntropy,
     GeneralizedI,
     ItakuraSaito,
     SquaredEuclidean,
+    resolve,
 )
-from convexrank.divergences.names import resolve
-from convexrank.divergences.projections.bregman import BregmanResult, bregman
-from convexrank.divergences.projections.hyperplanes import (
-    hyperplane_multiplier,
-    project_halfspace,
-    project_hyperplane,
-)
-from convexrank.divergences.projections.sets import project_box, project_monotone, project_simplex
 
 __all__ = [
     "KL",

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from convexrank.estimators.cross_validated import PushRankerCV, RetargetingRankerCV
-from convexrank.estimators.held_out.calibrated import BandCalibratedClassifier
-from convexrank.estimators.held_out.promised import PromisedThresholdClassifier
+from convexrank.estimators.held_out import BandCalibratedClassifier, PromisedThresholdClassifier
 from convexrank.estimators.online import OnlineMEMR
 from convexrank.estimators.push import PushRanker
-from convexrank.estimators.query_scaler import QueryScaler
 from convexrank.estimators.ranker import Ranker
 from convexrank.estimators.retargeting import RetargetingRanker
 from convexrank.estimators.single_index import SingleIndexRegressor
-from convexrank.estimators.tables.encoder import TableEncoder
-from convexrank.estimators.transformers import LeafFeatures, ThresholdFeatures
+from convexrank.estimators.tables import TableEncoder
+from convexrank.estimators.transformers import LeafFeatures, QueryScaler, ThresholdFeatures
 
 __all__ = [
     "BandCalibratedClassifier",

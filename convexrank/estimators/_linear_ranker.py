@@ -27,7 +27,7 @@ from convexrank.data import (
 from convexrank.data.frames import has_other_columns, numbers_of, refuse_missing
 from convexrank.features import Explanation, Products, Stacked, Thresholds, shapes
 from convexrank.features._shape_terms import Surface
-from convexrank.features.explanations import moments, one_row, values_of
+from convexrank.features.score_cards import moments, one_row, values_of
 
 Array = np.ndarray
 

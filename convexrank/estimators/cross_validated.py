@@ -2,18 +2,278 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import copy
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.model_selection import GroupKFold, check_cv
 
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.progress import level_of_caller
+from convexrank.core.capabilities import Batched
+from convexrank.core.many import solve_many
+from convexrank.core.paths import Path, path
+from convexrank.core.problem import Problem
+from convexrank.core.results import ConvergenceWarning
+from convexrank.data import (
+    as_groups,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_matrix,
+    check_weights,
+    shown,
+)
+from convexrank.data.checks.values import LARGEST_ENTRY
+from convexrank.estimators._linear_ranker import OUT_OF_MEMORY, SolvedRanker, sample_of
 from convexrank.estimators._objectives import push_on_means
-from convexrank.estimators._path_search import Fold, PathSearch, checked_folds
 from convexrank.estimators.push import PushRanker, check_one_query
 from convexrank.estimators.retargeting import RetargetingRanker
+from convexrank.metrics import named
 
 Array = np.ndarray
+Fold = tuple[Array, Array]
+
+# Most processes below those that a machine has, as joblib counts from -1 down.
+_MOST = 10_000
+# Parameters of a single fit.
+_ONE_FIT = ("tie_break", "time_limit", "warm_start", "verbose")
+# Rows times the square of columns up to which many l2 are solved together: then each solve takes less than what is
+# done for it beside.
+_TOGETHER = 4_000_000
+# Attributes that making a problem leaves on the estimator.
+_LEFT = ("design_", "_with_rows", "_fitted_on_queries")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PathSearch(SolvedRanker):
+    """A ranker that chooses one of its parameters; mixed into one that says what problem it solves."""
+
+    path: str = "l1"
+    values: Any = "auto"
+    n: int = 50
+    ratio: float = 1e-2
+    cv: Any = None
+    scoring: Any = None
+    standardize: bool = True
+    n_jobs: int | None = None
+
+    #: What a path may follow, by the name of the estimator's parameter: the name of the problem's.
+    _PATHS: ClassVar[dict[str, str]] = {}
+
+    # What the ranker states.
+    _rows: ClassVar[Callable[..., Any]]
+    _made: ClassVar[Callable[..., Any]]
+    _measure: ClassVar[Callable[..., float]]
+    _folds: ClassVar[Callable[..., list[Fold]]]
+
+    @as_a_whole
+    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Solve along the path on all rows and on the rows of each fold; keep the value that is best on the others.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight : arrays
+            As for the ranker without cross-validation. Weights count in the fits, the scales and the default score.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As there, with the number of the fold where one is at fault; when the path, its values, or the folds are not
+            what was expected.
+        KeyboardInterrupt
+            When Ctrl-C is pressed, at the next step of the solve.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the certified gap at the chosen value did not meet ``tol``.
+        """
+        check_choice(self.path, self._PATHS, "path")
+        for name in _ONE_FIT:
+            value, default = getattr(self, name, None), getattr(type(self), name, None)
+            if not (value is default or (isinstance(value, bool | int | str) and value == default)):
+                raise ValueError(
+                    f"{name} is {shown(getattr(self, name))}, which paths do not use, expected its default; pass it to "
+                    "the ranker without cross-validation, fitted again with the chosen value."
+                )
+        check_flag(self.standardize, "standardize")
+        if self.n_jobs is not None and not 0 < abs(check_integer(self.n_jobs, "n_jobs", -_MOST)) <= _MOST:
+            raise ValueError(
+                f"n_jobs is {self.n_jobs}, expected a number of processes, -1 for one per core, or None."
+            )
+        if isinstance(X, OUT_OF_MEMORY):
+            raise TypeError(
+                f"X is {X!r}, rows out of memory, of which no folds are made; search on a sample in memory, "
+                f"such as {sample_of(X)}, and fit the ranker without cross-validation on all of them."
+            )
+        X, y = self._rows(X, y)
+        weights = check_weights(sample_weight, len(y))
+        qid = self._queries(qid, len(y))
+        data, scoring = (X, y, qid, weights), _measure_of(self.scoring, qid)
+        problem, scales, made = _problem_of(self, data)
+        followed = _along(self, problem, self.values)
+        vars(self).update({name: value for name, value in vars(made).items() if name in _LEFT})
+        self.scores_ = np.array(self._judged(data, followed.values, scoring))
+        means = self.scores_.mean(axis=0)
+        if np.isnan(means).all():
+            raise ValueError(
+                "no value has a solution and a score in every fold: give larger values, or fewer folds."
+            )
+        best = int(np.nanargmax(means))
+        self.path_ = replace(followed, metric=means)
+        self.best_value_, self.best_score_ = float(followed.values[best]), float(means[best])
+        solution = followed[best]
+        if not solution.converged:
+            warnings.warn(
+                f"{type(self).__name__}: {solution.message}", ConvergenceWarning, stacklevel=level_of_caller()
+            )
+        self._keep(solution)
+        if scales is not None:
+            self.coef_ = solution.x / scales
+        return self
+
+    def _queries(self, qid: Any, length: int) -> Array | None:
+        """Return the number of the query of each row, in the order of the rows; None for one list."""
+        if qid is None:
+            return None
+        groups = as_groups(qid, length)
+        return groups.spread(groups.query)
+
+    def _judged(self, data: tuple[Any, ...], values: Array, scoring: Any) -> list[Array]:
+        """Return the score of each value on the rows that a fold leaves out, one vector per fold."""
+        from joblib import Parallel, delayed
+
+        X, y, qid, _ = data
+        known = np.asarray(y.tolist()) if y.dtype == object else y  # folds depend on the kind of labels
+        try:
+            folds = self._folds(X, known, qid)
+        except (ValueError, TypeError) as error:  # scikit-learn's do not say what they are about
+            own = str(error).startswith("cv ")
+            raise error if own else type(error)(f"cv is {shown(self.cv)}: {error}") from error
+        tasks = (delayed(_scores_of)(self, data, fold, values, scoring, k) for k, fold in enumerate(folds))
+        found: Any = Parallel(n_jobs=self.n_jobs)(tasks)
+        return list(found)
+
+
+def _measure_of(scoring: Any, qid: Any) -> Any:
+    """Return the function that judges scores, given itself or by name; None for that of the estimator."""
+    if isinstance(scoring, str):
+        return named(scoring, by_query=qid is not None)
+    if scoring is not None and not callable(scoring):
+        raise TypeError(
+            f"scoring is {shown(scoring)}, expected a function of y and scores, the name of a measure such as "
+            "'precision@100', or None."
+        )
+    return scoring
+
+
+def checked_folds(folds: Any, rows: int, cv: Any) -> list[Fold]:
+    """Return pairs of row numbers, or refuse what is none."""
+    checked = []
+    for fold in folds:
+        pair = tuple(map(np.asarray, fold))
+        if len(pair) != 2 or any(
+            part.ndim != 1 or part.dtype.kind not in "iu" or not ((-rows <= part) & (part < rows)).all()
+            for part in pair
+        ):
+            raise TypeError(
+                f"cv is {shown(cv)}, expected a number of folds, a splitter, or pairs (train, test) of arrays of row "
+                f"numbers below {rows}."
+            )
+        checked.append((pair[0], pair[1]))
+    return checked
+
+
+def _problem_of(model: PathSearch, data: tuple[Any, ...]) -> tuple[Any, Array | None, PathSearch]:
+    """Return the problem on some rows, what columns were divided by, and the estimator that made it."""
+    X, y, qid, weights = data
+    made = copy.copy(model)
+    # replaced along the path; None is the default of the objective
+    setattr(made, model.path, None if getattr(type(model), model.path) is None else 1.0)
+    scales = None
+    if model.standardize and model._is_linear:
+        scales = _scales(check_matrix(X, most=LARGEST_ENTRY), weights)
+    return made._made(_divided(X, scales), y, qid, weights), scales, made
+
+
+def _along(model: PathSearch, problem: Problem, values: Any) -> Path:
+    """Return the path."""
+    options: dict[str, Any] = {model._PATHS[model.path]: values}
+    return path(
+        problem,
+        n=model.n,
+        ratio=model.ratio,
+        solver=model.solver,
+        tol=model.tol,
+        max_iter=model.max_iter,
+        **options,
+    )
+
+
+def _is_together(model: PathSearch, problem: Problem, values: Array) -> bool:
+    """Return whether all values of l2 are solved together, and in less time than one after the other."""
+    if model._PATHS[model.path] != "l2" or not (model.solver is None and model.max_iter is None):
+        return False
+    small = problem.rows * problem.dimension**2 <= _TOGETHER
+    return small and problem.face(Batched).members(None, np.asarray(values)) is not None
+
+
+def _scores_along(model: PathSearch, problem: Problem, values: Array, rows: Any) -> Any:
+    """Return the scores of rows for each value, fewer where the path ends before."""
+    if not _is_together(model, problem, values):
+        return _along(model, problem, values).scores(rows)
+    with warnings.catch_warnings():
+        # as on a path, where the status of each point is kept and nobody is told
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = solve_many(problem, l2=values, tol=model.tol)
+    return found.coefficients @ rows.T
+
+
+def _scores_of(
+    model: PathSearch,
+    data: tuple[Any, ...],
+    fold: tuple[Array, Array],
+    values: Array,
+    scoring: Any,
+    number: int,
+) -> Array:
+    """Return the score of each value of a path on the rows of one fold; NaN beyond the end of the path."""
+    train, test = ([None if part is None else part[rows] for part in data] for rows in fold)
+    found = np.full(len(values), np.nan)
+    try:
+        problem, scales, _ = _problem_of(model, tuple(train))
+        X, y, qid, weights = test
+        for place, scores in enumerate(_scores_along(model, problem, values, _divided(X, scales))):
+            if scoring is None:
+                found[place] = model._measure(y, scores, qid, weights)
+            else:
+                found[place] = scoring(y, scores) if qid is None else scoring(y, scores, qid)
+    except ValueError as error:
+        raise ValueError(f"fold {number} of cv: {error}") from error
+    return found
+
+
+def _scales(X: Any, weights: Array | None) -> Array:
+    """Return the standard deviation of each column; 1 for a constant one."""
+    from sklearn.utils.sparsefuncs import mean_variance_axis
+
+    variances: Any
+    if sparse.issparse(X):
+        _, variances = mean_variance_axis(X, axis=0, weights=weights)  # type: ignore[misc]
+    else:
+        variances = np.average((X - np.average(X, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
+    return np.where(variances > 0.0, np.sqrt(variances), 1.0)
+
+
+def _divided(X: Any, scales: Array | None) -> Any:
+    if scales is None:
+        return X
+    return sparse.csr_array(X @ sparse.diags_array(1.0 / scales)) if sparse.issparse(X) else X / scales
 
 
 @dataclass(eq=False, repr=False)

@@ -12,7 +12,7 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.core.results import Certificate
 from convexrank.data import check_flag, check_positive, check_same_index, check_vector, in_node_order, shown
 from convexrank.graphs import Graph
-from convexrank.graphs.distributions import by_topic
+from convexrank.graphs.transition import by_topic
 from convexrank.problems import LpqRank, PageRank
 
 __all__ = ["antitrust_rank", "combined_rank", "lpq_rank", "pagerank", "trust_rank"]

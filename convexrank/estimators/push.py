@@ -17,7 +17,7 @@ from convexrank.core.results import ConvergenceWarning
 from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights, read_array
 from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._objectives import check_formulation, feasible_rates, given_to, push_on_means
-from convexrank.estimators.held_out.promised import checksum, promised_threshold
+from convexrank.estimators.held_out import checksum, promised_threshold
 from convexrank.inference import Threshold
 from convexrank.metrics import auc
 from convexrank.metrics.queries import pair_order

@@ -16,11 +16,11 @@ from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegat
 from convexrank.estimators._linear_ranker import SolvedRanker, check_counts
 from convexrank.estimators._objectives import check_formulation, feasible_options, given_to
 from convexrank.estimators._routing import check_queries, queries_of, refuse_unrouted, refuse_unscored
-from convexrank.estimators.held_out.promised import checksum, promised_lists
+from convexrank.estimators.held_out import checksum, promised_lists
 from convexrank.inference import Lists
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
-from convexrank.problems.queries._declared import GradedQueries
+from convexrank.problems.queries._base import GradedQueries
 from convexrank.problems.queries.rank_cosine import RankCosine
 
 Array = np.ndarray

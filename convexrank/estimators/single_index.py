@@ -27,7 +27,7 @@ from convexrank.data import (
 )
 from convexrank.data.deprecation import renamed
 from convexrank.estimators._linear_ranker import LinearEstimator, check_counts
-from convexrank.estimators.held_out.promised import checksum, conformal_reach
+from convexrank.estimators.held_out import checksum, conformal_reach
 from convexrank.links import fit_link
 from convexrank.problems import LearnedDivergence
 from convexrank.solvers import Accelerated

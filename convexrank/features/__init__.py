@@ -1,13 +1,10 @@
 """Derived features: weak rankers as a matrix, designs that are never built, kernels on pairs, shapes, explanations."""
 
-from convexrank.features.explanations import Explanation
-from convexrank.features.pairs import pair_kernel
-from convexrank.features.products import Products
-from convexrank.features.score_cards import ScoreCard
+from convexrank.features.products import Products, pair_kernel
+from convexrank.features.score_cards import Explanation, ScoreCard
 from convexrank.features.shapes import Shapes, shapes
 from convexrank.features.stacked import Stacked
-from convexrank.features.thresholds import Thresholds
-from convexrank.features.weak_rankers import quantile_thresholds, threshold_rankers
+from convexrank.features.thresholds import Thresholds, quantile_thresholds, threshold_rankers
 
 __all__ = [
     "Explanation",

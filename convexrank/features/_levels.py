@@ -1,14 +1,17 @@
-"""Levels of a column: the intervals between its thresholds, its categories, and the absence of a value."""
+"""Levels of a column: the intervals between thresholds, categories, absence of a value; the base of their designs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
-from convexrank.backend.design import held_as
+from convexrank.backend.cached import read_only
+from convexrank.backend.design import Design, held_as
 from convexrank.data import check_integer, check_list, shown
 from convexrank.data.frames import has_other_columns, numbers_of
 
@@ -287,3 +290,43 @@ def place_of(column: Any, names: tuple[str, ...], argument: str) -> int:
             f"{argument} names column {place}, but there are {len(names)}; expected 0 to {len(names) - 1}."
         )
     return place
+
+
+class LevelDesign(Design):
+    """Base of designs whose columns are functions of the levels of features."""
+
+    levels: tuple[ColumnLevels, ...]
+    codes: Array  # the level of each row, shape (features, n)
+
+    def _codes(self, matrix: Array) -> Array:
+        parts = [column.codes(values) for column, values in zip(self.levels, matrix.T, strict=True)]
+        return np.stack(parts)
+
+    def _with(self, codes: Array) -> Self:
+        made = copy(self)
+        made.__dict__["codes"] = read_only(codes)
+        return made
+
+    def transform(self, X: Any) -> Self:
+        """Return the same columns on other rows.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (k, d)
+            The rows, with the same features.
+        """
+        words = {j: column.words for j, column in enumerate(self.levels) if column.words}
+        matrix, _, _ = read_columns(X, tuple(column.name for column in self.levels), words=words)
+        return self._with(self._codes(matrix))
+
+    def __getitem__(self, rows: Any) -> Self:
+        return self._with(np.ascontiguousarray(self.codes[:, rows]))
+
+
+def of_rows(rows: list[Array], entries: list[Array], count: int) -> sparse.csc_array:
+    """Return the sparse columns that have these entries in these rows, for a given number of rows."""
+    starts = np.cumsum([0, *map(len, rows)])
+    if not rows:
+        return sparse.csc_array((count, 0), dtype=np.float64)
+    numbers = np.concatenate(rows).astype(np.int32, copy=False)
+    return sparse.csc_array((np.concatenate(entries), numbers, starts), shape=(count, len(rows)))

@@ -11,8 +11,7 @@ from convexrank.backend.design import held_as
 from convexrank.core.results import Solution, check_solution, problem_of
 from convexrank.data import check_integer, check_matrix, check_vector, shown
 from convexrank.features._levels import read_columns
-from convexrank.features._shape_terms import Slope, StepFunction, Surface
-from convexrank.features._terms_of_designs import Tables, terms_of
+from convexrank.features._shape_terms import Slope, StepFunction, Surface, Tables, terms_of
 from convexrank.features.score_cards import ScoreCard, frame_of, score_card_of, sql_of
 
 Array = np.ndarray

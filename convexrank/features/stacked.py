@@ -10,8 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design, held_as
-from convexrank.backend.gram import columns_of, row_lengths
+from convexrank.backend.design import Design, columns_of, held_as, row_lengths
 from convexrank.data import check_list, check_matrix, keep
 
 __all__ = ["Stacked"]

@@ -30,9 +30,11 @@ from convexrank.graphs.io.build import (
     check_endpoints,
     check_ids,
     cuts,
+    edges_of_networkx,
+    edges_of_pandas,
+    edges_of_scipy,
     out_degrees,
 )
-from convexrank.graphs.io.foreign import edges_of_networkx, edges_of_pandas, edges_of_scipy
 from convexrank.graphs.stored.pages import Pages
 from convexrank.graphs.transition import Transition
 
@@ -239,8 +241,8 @@ class Graph:
         UserWarning
             When the first line of a short file may be the numbers of nodes and edges.
         """
+        from convexrank.graphs.io.build import read_matrix
         from convexrank.graphs.io.edge_lists import read_edges
-        from convexrank.graphs.io.foreign import read_matrix
 
         name = Path(path).name.removesuffix(".gz")
         if name.endswith(".mtx"):
@@ -283,7 +285,7 @@ class Graph:
         ...     cr.Graph.open(folder + "/links")
         Graph(n=3, m=3, in files)
         """
-        from convexrank.graphs.stored.folder import write_graph
+        from convexrank.graphs.stored.building import write_graph
 
         write_graph(self, Path(check_path(path)))
 
@@ -307,7 +309,7 @@ class Graph:
             When the path is not such a folder, its writing was interrupted, or its files differ from the manifest.
             Sizes and a sample of each file are compared here; ids and weights are checked when they are first read.
         """
-        from convexrank.graphs.stored.folder import opened
+        from convexrank.graphs.stored.building import opened
 
         pages, names = opened(Path(check_path(path)))
         graph = cls.__new__(cls)
@@ -553,7 +555,7 @@ class Graph:
         ValueError, TypeError
             When it is empty, out of range, unknown, negative or zero everywhere.
         """
-        from convexrank.graphs.distributions import distribution
+        from convexrank.graphs.transition import distribution
 
         return distribution(self.n, self.names, nodes, name)
 

@@ -17,8 +17,7 @@ from convexrank.data import (
 )
 from convexrank.data.nodes import check_names
 from convexrank.graphs.graph import Graph
-from convexrank.graphs.io.build import check_endpoints
-from convexrank.graphs.io.foreign import column_of, edges_of_pandas
+from convexrank.graphs.io.build import check_endpoints, column_of, edges_of_pandas
 
 Array = np.ndarray
 

@@ -42,23 +42,20 @@ from __future__ import annotations
 
 from convexrank.inference.bands import precision_recall_band, roc_band
 from convexrank.inference.comparison import compare, holm
-from convexrank.inference.graded_intervals import (
+from convexrank.inference.intervals import (
+    auc_interval,
     m_ary_risk_interval,
     map_interval,
     ndcg_interval,
-    ranking_risk_interval,
-)
-from convexrank.inference.list_intervals import (
-    auc_interval,
     partial_auc_interval,
     precision_at_interval,
     push_risk_interval,
+    ranking_risk_interval,
     recall_at_interval,
 )
 from convexrank.inference.monitoring import Monitoring, monitor
 from convexrank.inference.planning import sample_size
-from convexrank.inference.promises.by_query import ListLength, Lists, list_length
-from convexrank.inference.promises.new_list import TopHits, top_hits
+from convexrank.inference.promises.lists import ListLength, Lists, TopHits, list_length, top_hits
 from convexrank.inference.promises.thresholds import Threshold, threshold
 from convexrank.inference.results import Band, Comparison, Difference, Interval, SampleSize
 from convexrank.inference.weights import (

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
+from scipy.special import expit, logit, stdtr, stdtrit
+
+from convexrank.backend.progress import level_of_caller
 from convexrank.data import (
     check_at_least,
     check_choice,
@@ -15,13 +20,183 @@ from convexrank.data import (
     check_real,
     shown,
 )
+from convexrank.inference.finite_sample.betting import two_sided
+from convexrank.inference.finite_sample.disjoint import difference_bounds
 from convexrank.inference.graded import NDCG, MeanAveragePrecision, RankingRisk
-from convexrank.inference.methods import Measure, Method, method_for, method_named
 from convexrank.inference.results import Interval
-from convexrank.inference.top_of_list import PrecisionAt, RecallAt
-from convexrank.inference.two_classes import AUC, PartialAUC, PushRisk
+from convexrank.inference.rows import Guide, Rows
+from convexrank.inference.two_classes import AUC, PartialAUC, PrecisionAt, PushRisk, RecallAt
 from convexrank.metrics.conventions import CONVEXRANK, Convention
-from convexrank.metrics.names import parsed
+from convexrank.metrics.tables import parsed
+
+# Shares that differ by less are equal, but for rounding.
+_ROUNDING = 1e-12
+# P-values from two intervals are alpha times powers of this number, down to so many.
+_STEP, _STEPS = 8.0, 6
+
+
+class Measure(Protocol):
+    """The members of a measure that a method uses; values are in [0, 1]."""
+
+    @property
+    def name(self) -> str:
+        """Name of the measure."""
+        ...
+
+    def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Any:
+        """Read labels, weights and groups."""
+        ...
+
+    def value(self, ranked: Any) -> float:
+        """Return the value on the sample."""
+        ...
+
+    def influence(self, ranked: Any) -> Any:
+        """Return the contribution of each unit to the error of the value."""
+        ...
+
+    def guide(self, ranked: Any) -> Guide:
+        """Return what an asymptotic interval needs of the sample."""
+        ...
+
+    def exact(self, ranked: Any, alpha: float) -> tuple[float, float]:
+        """Return bounds that hold together with probability 1 − alpha."""
+        ...
+
+    def shown(self, value: float) -> float:
+        """Turn a value into the requested quantity, by an increasing affine map."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Bounds that hold for every sample size and distribution of independent rows."""
+
+    name: str = "exact"
+
+    def bounds(self, measure: Measure, ranked: Any, alpha: float) -> tuple[float, float]:
+        """Return the bounds of the measure."""
+        ranked.rows.require_plain()
+        return measure.exact(ranked, alpha)
+
+    def difference(
+        self, measure: Measure, first: Any, second: Any, alpha: float, names: str
+    ) -> tuple[float, float, float]:
+        """Return bounds of the difference, and the p-value of none.
+
+        Over queries it is by betting, and so it is for tuples of rows, over systems of disjoint ones; for other
+        measures the intervals of both rankers are subtracted.
+        """
+        del names
+        first.rows.require_plain()
+        paired, tuples = (getattr(measure, name, None) for name in ("paired", "tuples"))
+        if paired is not None:
+            low, high, p_value = two_sided(paired(first, second), alpha)
+            return 2.0 * low - 1.0, 2.0 * high - 1.0, p_value
+        if tuples is None:
+            return _apart(measure, first, second, alpha)
+        return difference_bounds(tuples(first).minus(tuples(second)), alpha)
+
+
+def _apart(measure: Measure, first: Any, second: Any, alpha: float) -> tuple[float, float, float]:
+    """Subtract two intervals with half of the error each; the p-value is one of a ladder of errors that has alpha."""
+
+    def ends(error: float) -> tuple[float, float]:
+        (low, high), (least, most) = (measure.exact(one, error / 2.0) for one in (first, second))
+        return max(low - most, -1.0), min(high - least, 1.0)
+
+    def apart(low: float, high: float) -> bool:
+        return low > 0.0 or high < 0.0
+
+    found, p_value = ends(alpha), alpha
+    if apart(*found):
+        least = alpha / _STEP**_STEPS
+        if apart(*ends(least)):  # of many rows at once
+            return *found, least
+        while apart(*ends(p_value / _STEP)):
+            p_value /= _STEP
+        return *found, p_value
+    while (p_value := min(_STEP * p_value, 1.0)) < 1.0 and not apart(*ends(p_value)):
+        pass
+    return *found, p_value
+
+
+@dataclass(frozen=True)
+class Asymptotic:
+    """Student's interval from the variance of the units' contributions; of a single measure on the logistic scale."""
+
+    name: str = "asymptotic"
+
+    def bounds(self, measure: Measure, ranked: Any, alpha: float) -> tuple[float, float]:
+        """Return the ends of the interval."""
+        error, freedom = ranked.rows.spread(measure.influence(ranked))
+        _warn_outside_the_guide(measure, ranked)
+        value, trials = measure.value(ranked), getattr(measure, "trials", None)
+        if trials is not None and min(value, 1.0 - value) < _ROUNDING:
+            # a share of 0 or 1, whose logit is infinite: Clopper and Pearson's bound
+            end = (alpha / 2) ** (1.0 / ranked.rows.effective(trials(ranked)))
+            return (end, 1.0) if value > 0.5 else (0.0, 1.0 - end)
+        return student_interval(value, error, freedom, alpha)
+
+    def difference(
+        self, measure: Measure, first: Any, second: Any, alpha: float, names: str
+    ) -> tuple[float, float, float]:
+        """Return Student's interval and test of the difference, paired by rows."""
+        moved = measure.influence(first) - measure.influence(second)
+        error, freedom = first.rows.spread(moved, names)
+        for ranked in (first, second):
+            _warn_outside_the_guide(measure, ranked)
+        difference = measure.value(first) - measure.value(second)
+        half = -float(stdtrit(freedom, alpha / 2)) * error
+        p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error))
+        return max(difference - half, -1.0), min(difference + half, 1.0), p_value
+
+
+def _warn_outside_the_guide(measure: Measure, ranked: Any) -> None:
+    """Warn where intervals for large samples hold the truth less often than they should."""
+    guide = measure.guide(ranked) | ranked.rows.guide()
+    short = [
+        f"{has:.3g} {what} (at least {needs:.3g})" for what, (has, needs) in guide.items() if has < needs
+    ]
+    if short:
+        warnings.warn(
+            f"{measure.name}: the sample is too small for an asymptotic interval, which may hold the truth much less "
+            f"often than its level: {', '.join(short)}; pass more rows, or method='exact'.",
+            UserWarning,
+            stacklevel=level_of_caller(),
+        )
+
+
+def student_interval(value: float, error: float, freedom: float, alpha: float) -> tuple[float, float]:
+    """Return an interval inside (0, 1) that is symmetric on the logistic scale."""
+    centre = float(logit(value))
+    # stdtrit at 1 − alpha/2 would lose the digits of a small alpha
+    half = -float(stdtrit(freedom, alpha / 2)) * error / (value * (1.0 - value))
+    return float(expit(centre - half)), float(expit(centre + half))
+
+
+#: A way to intervals and tests.
+Method = Exact | Asymptotic
+_EXACT, _ASYMPTOTIC = Exact(), Asymptotic()
+_METHODS: dict[str, Method | None] = {"auto": None, "exact": _EXACT, "asymptotic": _ASYMPTOTIC}
+
+
+def method_named(name: Any) -> Method | None:
+    """Look a method up by its name; None is the one that suits the sample."""
+    return check_choice(name, _METHODS, "method")
+
+
+def method_for(how: Method | None, rows: Rows | None = None) -> Method:
+    """Return the method of one measure: exact unless another is asked for, or rows have weights or groups."""
+    if how is not None:
+        return how
+    return _EXACT if rows is None or (not rows.weighted and rows.cluster is None) else _ASYMPTOTIC
+
+
+def method_of_differences(how: Method | None) -> Method:
+    """Return the method of a difference: asymptotic unless another is asked for."""
+    return how or _ASYMPTOTIC
+
 
 How = Literal["auto", "exact", "asymptotic"]
 

@@ -7,8 +7,15 @@ from itertools import combinations
 from typing import Any
 
 from convexrank.data import check_probability, check_same_index, shown
-from convexrank.inference.arguments import How, interval_of, measure_named
-from convexrank.inference.methods import Measure, Method, method_named, method_of_differences
+from convexrank.inference.arguments import (
+    How,
+    Measure,
+    Method,
+    interval_of,
+    measure_named,
+    method_named,
+    method_of_differences,
+)
 from convexrank.inference.results import Comparison, Difference, Interval
 
 

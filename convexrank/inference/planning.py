@@ -10,14 +10,13 @@ import numpy as np
 from scipy.special import bdtrik
 
 from convexrank.data import check_at_least, check_choice, check_positive, check_probability
-from convexrank.inference.arguments import How
+from convexrank.inference.arguments import How, method_for, method_named, student_interval
 from convexrank.inference.finite_sample.betting import mean_bounds, share_lower
 from convexrank.inference.finite_sample.disjoint import rare_bounds, systems_of
 from convexrank.inference.finite_sample.pairings import auc_bounds
-from convexrank.inference.methods import method_for, method_named, student_interval
 from convexrank.inference.results import SampleSize
 from convexrank.inference.two_classes import PushRisk
-from convexrank.metrics.names import parsed
+from convexrank.metrics.tables import parsed
 
 Array = np.ndarray
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from convexrank.jax_losses.lists import list_net, ndcg_regression, rank_cosine, rank_svm
 from convexrank.jax_losses.margins import margin_retargeting
-from convexrank.jax_losses.rows import numbered
-from convexrank.jax_losses.targets import retargeting
+from convexrank.jax_losses.rows import numbered, retargeting
 
 __all__ = [
     "list_net",

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from convexrank.data import check_choice, check_flag, check_positive
-from convexrank.divergences.names import name_of
+from convexrank.divergences.separable import name_of
 from convexrank.jax_losses.rows import QueryRows
 
 _TARGETS = {name: name for name in ("softmax", "exp2", "linear")}

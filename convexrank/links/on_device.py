@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from convexrank.projections.device.isotonic import isotonic
+from convexrank.projections.device import isotonic
 
 __all__ = ["marginal_on_device"]
 

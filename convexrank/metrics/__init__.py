@@ -71,16 +71,19 @@ from __future__ import annotations
 
 from convexrank.metrics import conventions
 from convexrank.metrics.agreement import kendall_tau, spearman_footrule
-from convexrank.metrics.cascade import expected_reciprocal_rank
-from convexrank.metrics.gain import average_reciprocal_rank, dcg, ndcg
-from convexrank.metrics.names import named, scorer
-from convexrank.metrics.push import heights, push_risk, r_max, r_p, reverse_heights
-from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank
+from convexrank.metrics.gain import average_reciprocal_rank, dcg, expected_reciprocal_rank, ndcg
+from convexrank.metrics.push import auc, heights, partial_auc, push_risk, r_max, r_p, reverse_heights
 from convexrank.metrics.risk import RankingRisk, ranking_risk
-from convexrank.metrics.roc import auc, partial_auc
 from convexrank.metrics.spam import order_distance, spam_mass, spam_met
-from convexrank.metrics.tables import MetricsTable, table
-from convexrank.metrics.top import positives_at_top, precision_at, recall_at, recall_at_precision
+from convexrank.metrics.tables import MetricsTable, named, scorer, table
+from convexrank.metrics.top import (
+    mean_average_precision,
+    mean_reciprocal_rank,
+    positives_at_top,
+    precision_at,
+    recall_at,
+    recall_at_precision,
+)
 from convexrank.metrics.tuples import m_ary_risk
 
 __all__ = [

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from convexrank.metrics.cascade import expected_reciprocal_rank
-from convexrank.metrics.gain import ndcg
+from convexrank.metrics.gain import expected_reciprocal_rank, ndcg
 from convexrank.metrics.queries import Empty, Ties
-from convexrank.metrics.relevance import mean_average_precision, mean_reciprocal_rank, query_precision
+from convexrank.metrics.top import mean_average_precision, mean_reciprocal_rank, query_precision
 
 __all__ = ["CONVEXRANK", "LETOR3", "LETOR4", "SKLEARN", "Convention"]
 

@@ -9,16 +9,12 @@ display, ``plot`` draws it again, and ``ax_`` and ``figure_`` belong to the disp
 
 from __future__ import annotations
 
-from convexrank.plotting.convergence import rates, trace
+from convexrank.plotting.convergence import rates, selection_frequencies, trace, weight_intervals
 from convexrank.plotting.displays import BandDisplay, ForestDisplay, PushIntervalDisplay
-from convexrank.plotting.graphs import intervals, ranks
-from convexrank.plotting.link import link
-from convexrank.plotting.network import graph, influence
+from convexrank.plotting.graphs import graph, influence, intervals, ranks
 from convexrank.plotting.pairs import pair_contributions, pair_shares
-from convexrank.plotting.promises import promises, reliability
-from convexrank.plotting.ranking import precision_at_top, roc
-from convexrank.plotting.shapes import explanation, shapes
-from convexrank.plotting.weights import selection_frequencies, weight_intervals
+from convexrank.plotting.ranking import precision_at_top, promises, reliability, roc
+from convexrank.plotting.shapes import explanation, link, shapes
 
 __all__ = [
     "BandDisplay",

@@ -11,7 +11,7 @@ from typing import Any, dataclass_transform
 import numpy as np
 
 from convexrank.backend.cached import LastValue, cached_property
-from convexrank.backend.gram import entries, times, transposed_times
+from convexrank.backend.design import entries, times, transposed_times
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.core.capabilities import Batched
 from convexrank.core.minorants import Minorant, tangent_at
@@ -40,8 +40,7 @@ from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._smoothed_weights import FAR, SmoothedRisks
 from convexrank.problems.duals._blocks import MODEL, refuse_many_pairs
-from convexrank.problems.out_of_memory._log_sum_exps import LogStream
-from convexrank.problems.out_of_memory._streams import refuse_chunks
+from convexrank.problems.out_of_memory._streams import LogStream, refuse_chunks
 from convexrank.solvers.row_faces import Coordinates, HessianProducts, Smoothable
 
 Array = np.ndarray

@@ -26,9 +26,8 @@ from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, may_merge
 from convexrank.problems._declared import Declared
 from convexrank.problems._samples import drawn_rows, merged_rows, rows_of_sample
-from convexrank.problems.out_of_memory._log_sum_exps import LogStream
 from convexrank.problems.out_of_memory._queries import sample_of, streamed
-from convexrank.problems.out_of_memory._streams import Stream
+from convexrank.problems.out_of_memory._streams import LogStream, Stream
 from convexrank.solvers.row_faces import Mergeable, Sample
 
 Array = np.ndarray

@@ -31,8 +31,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, sparse
 
-from convexrank.backend.design import held_as
-from convexrank.backend.gram import entries, squares_times, times, transposed_times
+from convexrank.backend.design import entries, held_as, squares_times, times, transposed_times
 from convexrank.core.certificates import certificate_radius, own_gap, value_of, witness_bound
 from convexrank.core.minorants import EPS, LinearRisk, rounding
 from convexrank.core.results import Witness

@@ -14,17 +14,17 @@ import numpy as np
 
 from convexrank.backend import jax_oracles
 from convexrank.backend.cached import LastValue, cached_property, hand_over, preset
-from convexrank.backend.design import Held, held_as
-from convexrank.backend.gram import (
+from convexrank.backend.design import (
+    Held,
     entries,
+    held_as,
     row_lengths,
     squares_times,
     times,
     transposed_times,
 )
 from convexrank.backend.interruption import Block
-from convexrank.backend.jax_oracles import RiskData
-from convexrank.backend.jax_start import uses_jax
+from convexrank.backend.jax_oracles import RiskData, uses_jax
 from convexrank.core.capabilities import Modelled, Shape
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
@@ -43,15 +43,17 @@ from convexrank.data import (
     shown,
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
-from convexrank.data.shards.agreement import arguments_of, asked_of
-from convexrank.problems._columns_in_units import ColumnsInUnits, in_units, units_of_columns
+from convexrank.data.shards.local import arguments_of, asked_of
 from convexrank.problems._conditioning import (
+    ColumnsInUnits,
     InUnits,
     centred,
     columns_are_alike,
+    in_units,
     is_weak,
     long,
     units_of,
+    units_of_columns,
     units_of_steps,
 )
 from convexrank.problems._largest_l1 import least_steepness, proved_zeros
@@ -59,8 +61,7 @@ from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems.out_of_memory._streams import Stream, check_chunks
 from convexrank.regularizers import Penalty
 from convexrank.solvers.change_of_variables import ChangeOfVariables
-from convexrank.solvers.row_faces import Columnwise, Compiled, Sampled, ScoreRisk, prox_on_device
-from convexrank.solvers.working_sets._columns import Columns
+from convexrank.solvers.row_faces import Columns, Columnwise, Compiled, Sampled, ScoreRisk, prox_on_device
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}

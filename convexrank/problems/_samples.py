@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import held_as
-from convexrank.backend.gram import dense
+from convexrank.backend.design import dense, held_as
 from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT
 
 Array = np.ndarray

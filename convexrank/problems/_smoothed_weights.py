@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import (
+from convexrank.backend.design import (
     centred_gram,
     dense,
     entries,

@@ -58,7 +58,7 @@ def _mean(values: Any, weights: Any, block: Any) -> Any:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _isotonic(path: str, z: Any, w: Any, order: Any, groups: Any) -> tuple[Any, Any]:
-    from convexrank.projections.device import isotonic as device
+    from convexrank.projections import device as device
 
     return _select(path, host.isotonic, device.isotonic, z, w, order, groups)
 
@@ -78,7 +78,7 @@ def _isotonic_jvp(path: str, primals: Any, tangents: Any) -> Any:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _permutahedron(path: str, z: Any, y: Any, groups: Any) -> tuple[Any, Any, Any]:
-    from convexrank.projections.device import isotonic as device
+    from convexrank.projections import device as device
 
     return _select(path, host.permutahedron, device.permutahedron, z, y, groups)
 
@@ -97,7 +97,7 @@ def _permutahedron_jvp(path: str, primals: Any, tangents: Any) -> Any:
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _increments(path: str, *operands: Any) -> tuple[Any, Any, Any, Any]:
-    from convexrank.projections.device import increments as device
+    from convexrank.projections import device as device
 
     on_device = device.increments if operands[0].shape[0] <= LONGEST_ON_DEVICE else host.increments
     if path == "device":

@@ -147,22 +147,22 @@ def solve_increments(
     lower, 1 by its upper bound, 0 not), what holds each block (at one of its entries −1 the lower bound, 1 the upper; 0
     elsewhere) and the first entry after which the bounds leave nothing (−1: none; such a chain becomes NaN).
     """
-    from convexrank.projections.compiled import piece_tree
+    from convexrank.projections.compiled import pieces
     from convexrank.projections.compiled.increments import solver
 
     n, longest = len(z), int(np.diff(offsets).max())
     s, side, pin = np.empty(n), np.zeros(n, np.int8), np.zeros(n, np.int8)
-    size = longest // 8 + 2 * piece_tree.SPARE
+    size = longest // 8 + 2 * pieces.SPARE
     arrays = [_plain(values) for values in (z, w, low, high)]
     while True:
         # numpy asks for large pages where the system has them; numba's own allocation does not
         scratch = (
-            np.empty(2 * piece_tree.ROOM + size * piece_tree.CHUNK, piece_tree.PIECE),
-            np.empty(size // 2 * piece_tree.FAN, piece_tree.ENTRY),
+            np.empty(2 * pieces.ROOM + size * pieces.CHUNK, pieces.PIECE),
+            np.empty(size // 2 * pieces.FAN, pieces.ENTRY),
             np.empty(size, np.int32),
             np.empty(size // 2, np.int32),
             np.empty((longest + 1 if len(w) > 1 else 1, 2)),
-            np.empty(piece_tree.STATE, np.int64),
+            np.empty(pieces.STATE, np.int64),
         )
         bad = solver()(*scratch, *arrays, offsets, _plain(bounds), s, side, pin)
         if bad != -2:

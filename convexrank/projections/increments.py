@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.jax_start import uses_jax
+from convexrank.backend.jax_oracles import uses_jax
 from convexrank.data import check_flag, check_groups, check_interval, check_positive_weights, check_vector
 from convexrank.projections._arguments import (
     check_order,

@@ -6,8 +6,7 @@ The conjugate :math:`\Omega^*(v) = \sup_w \langle v, w\rangle - \Omega(w)` gives
 
 from __future__ import annotations
 
-from convexrank.regularizers.balls import Box, L1Ball, L2Ball, Simplex
-from convexrank.regularizers.norms import L1, L2, Regularizer, soft_threshold
+from convexrank.regularizers.norms import L1, L2, Box, L1Ball, L2Ball, Regularizer, Simplex, soft_threshold
 from convexrank.regularizers.penalty import Penalty
 
 __all__ = ["L1", "L2", "Box", "L1Ball", "L2Ball", "Penalty", "Regularizer", "Simplex", "soft_threshold"]

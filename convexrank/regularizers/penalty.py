@@ -10,8 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data import check_nonnegative, shown
-from convexrank.regularizers.balls import L1Ball, L2Ball
-from convexrank.regularizers.norms import L1, L2, Regularizer, soft_threshold
+from convexrank.regularizers.norms import L1, L2, L1Ball, L2Ball, Regularizer, soft_threshold
 
 Array = np.ndarray
 

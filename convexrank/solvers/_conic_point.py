@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.backend.deadline import time_left
 from convexrank.core.capabilities import Exact, Modelled, Solvable
-from convexrank.core.cutting_planes import has_conic_solver
+from convexrank.core.minorants import has_conic_solver
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

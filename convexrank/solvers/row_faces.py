@@ -1,4 +1,7 @@
-"""What families of methods ask of a problem with rows, beside its objective: the faces of such problems."""
+"""The columns of the features, for methods that take a few of them at a time.
+
+What families of methods ask of a problem with rows, beside its objective: the faces of such problems.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,59 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from convexrank.backend.cached import cached_property
+from convexrank.backend.design import columns_of, held_as
 from convexrank.core.capabilities import Convex, Face, Solvable, TwiceDifferentiable
 from convexrank.core.results import Solution, Status, Witness
-from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
+from convexrank.core.score_model import (
+    ColumnSizes,
+    SampledCurvature,
+    ScoreModel,
+    ScoreProducts,
+    sizes_of_columns,
+)
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
 from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.regularizers import Penalty
-from convexrank.solvers.working_sets._columns import Columns
 
 Array = np.ndarray
+
+
+class Columns:
+    """The columns of X.
+
+    Parameters
+    ----------
+    X : matrix or design, shape (n, d)
+        The features.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X, self._held = X, held_as(X)
+
+    @cached_property
+    def sizes(self) -> ColumnSizes | None:
+        """Ranges and numbers of entries, for screening; None for designs and rows out of memory: it saves nothing."""
+        return sizes_of_columns(self._stored) if self._held.built else None
+
+    @cached_property
+    def _stored(self) -> Any:
+        return self.X.tocsc() if sparse.issparse(self.X) else self.X
+
+    def at(self, places: Array) -> sparse.csc_array:
+        """Return the columns at these places, shape (n, k), in float64."""
+        return columns_of(self._stored, places)
+
+    def products(self, places: Array) -> Callable[[Array], Array] | None:
+        """Return what gives the products of columns with weights of rows between them, where it is cheap; else None."""
+        return self._held.products(places)
+
+    def most_violating(self, violations: Array, count: int) -> Array:
+        """Return places of large violations, at most so many, of columns that are not nearly the same."""
+        return self._held.most_violating(violations, count)
 
 
 def _no_problem(seen: tuple[Array, ...]) -> None:

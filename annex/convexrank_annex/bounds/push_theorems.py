@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.bounds.coverings import Covering, FiniteFamily, as_covering
-from convexrank.bounds.push_sample import Bound
+from convexrank.bounds.push_sample import Bound, Covering, FiniteFamily, as_covering
 from convexrank.data import (
     check_at_least,
     check_flag,

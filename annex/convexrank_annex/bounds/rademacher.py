@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.bounds.coverings import log_binomials
+from convexrank.bounds.push_sample import log_binomials
 from convexrank.data import (
     check_integer,
     check_nonnegative,

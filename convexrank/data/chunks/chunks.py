@@ -9,22 +9,26 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import Design
-from convexrank.backend.gram import row_lengths
+from convexrank.backend.design import Design, row_lengths
 from convexrank.data.checks.values import check_flag, check_integer, check_list, check_real
-from convexrank.data.chunks.arguments import (
+from convexrank.data.chunks.pieces import NoRowsError, Piece, Seen, first_look, same_again, scores_of, sums_of
+from convexrank.data.chunks.reader import Text, one_by_one, read_ahead
+from convexrank.data.chunks.sources import (
+    Arrays,
+    Files,
+    Given,
+    Parquet,
+    Source,
+    Told,
     arrays_of,
+    is_in_memory,
     joined,
+    parquet_files,
     paths_of,
     piece_rows,
     re_iterable,
     row_numbers,
 )
-from convexrank.data.chunks.parquet import Parquet, parquet_files
-from convexrank.data.chunks.pieces import NoRowsError, Piece, Seen, first_look, same_again
-from convexrank.data.chunks.products import scores_of, sums_of
-from convexrank.data.chunks.reader import Text, one_by_one, read_ahead
-from convexrank.data.chunks.sources import Arrays, Files, Given, Source, Told, is_in_memory
 from convexrank.data.messages import shown
 
 __all__ = ["SOURCES", "Chunks"]

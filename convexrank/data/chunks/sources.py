@@ -1,4 +1,4 @@
-"""Sources of pieces: arrays and memory maps, files of numpy, iterables."""
+"""Sources of pieces: arrays and memory maps, files of numpy and Parquet, iterables; and checks of what Chunks takes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
+from convexrank.data.checks.arrays import read_array
+from convexrank.data.checks.values import check_integer, check_list, check_path
 from convexrank.data.chunks.pieces import Raw
+from convexrank.data.messages import shown
 from convexrank.data.sparse_matrices import well_formed
 
 Array = np.ndarray
@@ -236,3 +240,203 @@ class Told:
     def state(self) -> tuple[Any, ...]:
         """Look at the other source."""
         return self.source.state()
+
+
+def parquet_files(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the files, those of folders in the order of their names."""
+    found: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):
+            inside = sorted(str(file) for file in Path(path).rglob("*.parquet"))
+            if not inside:
+                raise ValueError(f"{path} is a folder without files named *.parquet; pass the files.")
+            found += inside
+        else:
+            found.append(path)
+    return tuple(found)
+
+
+def _parquet() -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(
+            "Parquet files are read by pyarrow, which is not installed; it comes with the extra 'arrow'."
+        ) from error
+    return parquet
+
+
+@dataclass(frozen=True, eq=False)
+class Parquet:
+    """Batches of Parquet files, some columns of which are the features."""
+
+    files: tuple[str, ...]
+    y: str
+    qid: str | None
+    columns: tuple[str, ...] | None
+    rows: int | None
+
+    def _features(self, file: Any, name: str) -> tuple[str, ...]:
+        held = file.schema_arrow.names
+        others = {self.y, self.qid}
+        columns = self.columns or tuple(column for column in held if column not in others)
+        lacking = [
+            column for column in (*columns, self.y, self.qid) if column is not None and column not in held
+        ]
+        if lacking:
+            raise ValueError(
+                f"{name} has no column {lacking[0]!r}; it has {', '.join(map(repr, held[:20]))}."
+            )
+        return columns
+
+    def pieces(self, labels: bool) -> Iterator[Raw]:
+        """Read a file after the other, some rows at a time, and no other columns than those that are asked for.
+
+        Yields
+        ------
+        Raw
+            A batch.
+        """
+        first: tuple[str, ...] | None = None
+        for name in self.files:
+            with _parquet().ParquetFile(name) as file:
+                features = self._features(file, name)
+                if first is not None and features != first:
+                    odd = sorted(set(features) ^ set(first)) or ["their order"]
+                    raise ValueError(
+                        f"{name} has other columns than {self.files[0]}: {', '.join(odd[:5])}; name those that are "
+                        "features in columns=."
+                    )
+                _check_numbers(file.schema_arrow, features, name)
+                first, start = features, 0
+                others = [column for column in (self.y, self.qid) if labels and column is not None]
+                step = rows_at_once(len(features), self.rows)
+                for batch in file.iter_batches(batch_size=step, columns=[*features, *others]):
+                    X = _matrix_of_batch(batch, features, name)
+                    y, qid = (_column(batch, one) if one in others else None for one in (self.y, self.qid))
+                    yield Raw(X, y, qid, name, start)
+                    start += batch.num_rows
+
+    def state(self) -> tuple[Any, ...]:
+        """Look at all files."""
+        return states_of(self.files)
+
+
+def _matrix_of_batch(batch: Any, features: tuple[str, ...], name: str) -> np.ndarray:
+    """The features of a batch; what is absent is NaN, which is refused as that."""
+    X = np.empty((batch.num_rows, len(features)))
+    for place, column in enumerate(features):
+        values = batch.column(column).to_numpy(zero_copy_only=False)
+        if values.dtype.kind not in "biuf":
+            raise _no_numbers(
+                column, name, batch.schema.field(column).type
+            )  # truth values, some of them absent
+        X[:, place] = values
+    return X
+
+
+def _check_numbers(schema: Any, features: tuple[str, ...], name: str) -> None:
+    """Refuse other columns by the schema: a short file may hold a column of texts that fills the memory when read."""
+    from pyarrow import types
+
+    for column in features:
+        kind = schema.field(column).type
+        values = kind.value_type if types.is_dictionary(kind) else kind
+        if not (types.is_integer(values) or types.is_floating(values) or types.is_boolean(values)):
+            raise _no_numbers(column, name, kind)
+
+
+def _no_numbers(column: str, name: str, kind: Any) -> ValueError:
+    return ValueError(
+        f"column {column!r} of {name} holds {kind} values, expected numbers; leave it out with columns=, or encode it."
+    )
+
+
+def _column(batch: Any, name: str) -> np.ndarray:
+    return batch.column(name).to_numpy(zero_copy_only=False)
+
+
+def re_iterable(pieces: Any) -> Given:
+    """Return pieces that can be gone through again, or say why they cannot."""
+    if isinstance(pieces, str | bytes | np.ndarray | dict) or sparse.issparse(pieces):
+        raise TypeError(
+            f"pieces is of type {type(pieces).__name__}, expected a list of tuples (X, y), or an object that gives "
+            "them each time that it is gone through; for arrays and files see Chunks.from_arrays and Chunks.from_files."
+        )
+    try:
+        again = iter(pieces)
+    except TypeError as error:
+        raise TypeError(
+            f"pieces is {shown(pieces)}, expected a list of tuples (X, y), or an object with __iter__."
+        ) from error
+    if again is pieces:
+        raise TypeError(
+            f"pieces is {shown(pieces)}, an iterator, which can be gone through once; a solver needs many passes: pass "
+            "a list, or an object whose __iter__ starts anew."
+        )
+    return Given(pieces)
+
+
+def row_numbers(rows: Any, count: int) -> Array:
+    """Return row numbers from 0 for a slice, a mask, or numbers, of which negative ones count from the end."""
+    if isinstance(rows, slice):
+        return np.arange(*rows.indices(count))
+    places = np.atleast_1d(np.asarray(rows))
+    if places.dtype == bool and places.shape == (count,):
+        return np.flatnonzero(places)
+    if places.ndim != 1 or (places.size and places.dtype.kind not in "iu"):
+        raise TypeError(
+            f"rows is {shown(rows)}, expected a slice, row numbers, or a mask of {count} entries."
+        )
+    places = np.where(places < 0, places + count, places).astype(np.int64)
+    beyond = places[(places < 0) | (places >= count)]
+    if beyond.size:
+        raise IndexError(f"row {beyond[0]} is out of range: there are {count} rows.")
+    return places
+
+
+def paths_of(paths: Any, name: str) -> tuple[str, ...]:
+    """Return names of files, of one path or of a list; none for None."""
+    if paths is None:
+        return ()
+    files = [paths] if isinstance(paths, str | os.PathLike) else check_list(paths, name, "paths")
+    if not files:
+        raise ValueError(f"{name} is empty; pass at least one file.")
+    return tuple(os.fspath(check_path(path, name)) for path in files)
+
+
+def piece_rows(asked: Any) -> int | None:
+    """Return the number of rows of a piece, if one is asked for."""
+    return None if asked is None else check_integer(asked, "rows_per_piece", 1)
+
+
+def arrays_of(X: Any, y: Any, qid: Any, rows: int | None) -> Arrays:
+    """Return arrays as a source of pieces of so many rows, without a copy."""
+    if sparse.issparse(X):
+        X = sparse.csr_array(well_formed(X, "X"))
+    elif not isinstance(X, np.ndarray):
+        X = read_array(X, "X")
+    if X.ndim != 2:
+        raise ValueError(f"X has shape {X.shape}, expected two dimensions (n, d), one row an example.")
+    return Arrays(X, column_of(y, "y", X.shape[0]), column_of(qid, "qid", X.shape[0]), rows)
+
+
+def column_of(values: Any, name: str, length: int) -> Any:
+    """Return a vector without a copy, or None."""
+    if values is None:
+        return None
+    vector = values if isinstance(values, np.ndarray) else read_array(values, name)
+    if vector.shape != (length,):
+        raise ValueError(
+            f"{name} has shape {vector.shape}, expected ({length},), one entry for each row of X."
+        )
+    return vector
+
+
+def joined(parts: list[Any]) -> Any:
+    """Return the labels of all pieces as one vector; None where there are none."""
+    if parts[0] is None:
+        return None
+    whole = np.concatenate(parts)
+    whole.flags.writeable = False
+    return whole

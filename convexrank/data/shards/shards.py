@@ -12,18 +12,18 @@ import numpy as np
 
 from convexrank.data.checks.arrays import read_array
 from convexrank.data.checks.values import check_positive
-from convexrank.data.chunks.arguments import row_numbers
 from convexrank.data.chunks.chunks import Chunks
 from convexrank.data.chunks.pieces import Piece
-from convexrank.data.shards.agreement import (
+from convexrank.data.chunks.sources import row_numbers
+from convexrank.data.shards.local import (
     check_alike,
     check_arguments,
     check_queries,
     compensated_sum,
     labels_type,
+    local_rows,
     sheet,
 )
-from convexrank.data.shards.local import local_rows
 from convexrank.data.shards.ranks import Ranks
 from convexrank.data.shards.watch import RankError
 

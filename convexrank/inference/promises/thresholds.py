@@ -1,21 +1,272 @@
-"""Thresholds that keep a promise on new rows."""
+"""Thresholds that keep a promise on new rows: one of three, each with its threshold and its refusal.
+
+The three promises that a threshold can keep on new rows, each with its threshold and its refusal.
+
+For the false positive rate and the recall the threshold is an order statistic of one class. For the precision several
+thresholds are tested. Given the (k + 1)-th highest score t, the rows above t are a sample of all rows above t, for
+every distribution: the number of positives among them is binomial with the precision at t, whatever k is. Ties only
+make fewer rows lie above. So each of J values of k has an exact test, with an error of δ/J. Thresholds that were fixed
+before the rows were seen are tested one after the other, each with the whole δ, until one fails: an error occurs at the
+first threshold with too low a precision, or never (Angelopoulos et al., Learn then Test, section 4).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from convexrank.data import check_probability, check_vector
-from convexrank.inference.promises.kinds import (
-    HeldOut,
-    MaxFPR,
-    MinPrecision,
-    MinRecall,
-    Promise,
-    read_held_out,
-)
+import numpy as np
+from scipy.special import bdtrc
+
+from convexrank.data import check_binary_labels, check_probability, check_same_index, check_vector
+from convexrank.inference.finite_sample.betting import binary_divergence, binomial_range, share_lower
 from convexrank.inference.results import percent
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Scores of both classes.
+
+    Parameters
+    ----------
+    positives, negatives : ndarray
+        The scores of each class, in increasing order.
+    """
+
+    positives: Array
+    negatives: Array
+
+    @cached_property
+    def scores(self) -> Array:
+        """All scores, in increasing order."""
+        return np.sort(np.concatenate([self.positives, self.negatives]))
+
+    def above(self, thresholds: Array) -> tuple[Array, Array]:
+        """Return how many rows, and how many positives, have a score above each threshold."""
+        hits, others = (
+            len(part) - np.searchsorted(part, thresholds, side="right")
+            for part in (self.positives, self.negatives)
+        )
+        return hits + others, hits
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of rows of each class."""
+        return {"positives": len(self.positives), "negatives": len(self.negatives)}
+
+    def rates(self, threshold: float) -> dict[str, float]:
+        """Return the measures of these rows at a threshold; the precision is NaN where no row is above."""
+        rows, hits = (int(count[0]) for count in self.above(np.array([threshold])))
+        return {
+            "fpr": (rows - hits) / len(self.negatives),
+            "precision": hits / rows if rows else math.nan,
+            "recall": hits / len(self.positives),
+            "share": rows / (len(self.positives) + len(self.negatives)),
+        }
+
+
+def read_held_out(y: Any, scores: Any) -> HeldOut:
+    """Read labels and scores.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When a class is missing, or labels or scores are not usable.
+    """
+    check_same_index(y=y, scores=scores)
+    up = check_binary_labels(y)
+    values = check_vector(scores, len(up), "scores")
+    return HeldOut(np.sort(values[up]), np.sort(values[~up]))
+
+
+# Ratio between numbers of rows that are tested: with a smaller one each test has a smaller error, with a larger one the
+# best number may lie between two.
+_RATIO = 1.2
+
+
+def rows_needed(rate: float, delta: float) -> int:
+    """Return the least m with rateᵐ ≤ δ."""
+    if rate == 1.0:
+        raise ValueError("the promised rate differs from 1 by less than a float tells; promise less.")
+    m, slack = math.ceil(math.log(delta) / math.log(rate)), delta * (1.0 + 1e-12)
+    # of whole numbers the quotient of logarithms may be off by rounding, either way
+    return next(k for k in (m - 1, m, m + 1) if k >= 1 and rate**k <= slack)
+
+
+def _place(m: int, rate: float, delta: float) -> int:
+    """Return the least k for which k of m independent events of this rate have a probability of at most δ."""
+    return binomial_range(m, rate, delta)[1] + 1
+
+
+def _too_few(m: int, what: str, option: str, limit: float, needed: int, delta: float, possible: str) -> str:
+    return (
+        f"y has {m} {what}, expected at least {needed} for {option}={limit!r} with confidence {1.0 - delta:.12g}; "
+        f"hold out more rows, or promise {option}={possible}."
+    )
+
+
+@dataclass(frozen=True)
+class MaxFPR:
+    """At most this share of the negatives is above: Neyman–Pearson order statistics."""
+
+    limit: float
+    metric = "fpr"
+    counted = "negatives"
+
+    def needed(self, delta: float) -> int:
+        """Return the least number of negatives."""
+        return rows_needed(1.0 - self.limit, delta)
+
+    def threshold(self, rows: HeldOut, delta: float) -> float | None:
+        """Return the k-th smallest score of the negatives, or half the way to the next score.
+
+        A higher threshold keeps the promise as well, and none of these rows lies between. Scores that are computed
+        once more may differ in the last digit: those at the threshold must not move above it.
+        """
+        m = len(rows.negatives)
+        k = _place(m, 1.0 - self.limit, delta)
+        if k > m:
+            return None
+        found = rows.negatives[k - 1]
+        above = [
+            part[place]
+            for part in (rows.positives, rows.negatives)
+            if (place := int(np.searchsorted(part, found, side="right"))) < len(part)
+        ]
+        return float(found + (min(above) / 2 - found / 2)) if above else float(found)
+
+    def refusal(self, rows: HeldOut, delta: float) -> str:
+        """Name the number of negatives, and the smallest rate that these allow."""
+        m = len(rows.negatives)
+        possible = f"{math.ceil(-1e4 * math.expm1(math.log(delta) / m)) / 1e4:g}"
+        return _too_few(m, self.counted, "max_fpr", self.limit, self.needed(delta), delta, possible)
+
+    def sentence(self, threshold: float) -> str:
+        """Return the promise in words."""
+        return f"at most {percent(self.limit)} of the negatives score above {threshold:g}"
+
+
+@dataclass(frozen=True)
+class MinRecall:
+    """At least this share of the positives is above: order statistics of the positives."""
+
+    limit: float
+    metric = "recall"
+    counted = "positives"
+
+    def needed(self, delta: float) -> int:
+        """Return the least number of positives."""
+        return rows_needed(self.limit, delta)
+
+    def threshold(self, rows: HeldOut, delta: float) -> float | None:
+        """Return the largest score below the k-th largest of the positives, or −∞ if there is none."""
+        m = len(rows.positives)
+        k = _place(m, self.limit, delta)
+        if k > m:
+            return None
+        lowest = rows.positives[m - k]
+        below = [
+            part[place - 1]
+            for part in (rows.positives, rows.negatives)
+            if (place := int(np.searchsorted(part, lowest)))
+        ]
+        return float(max(below, default=-math.inf))
+
+    def refusal(self, rows: HeldOut, delta: float) -> str:
+        """Name the number of positives, and the largest recall that these allow."""
+        m = len(rows.positives)
+        possible = f"{math.floor(1e4 * delta ** (1.0 / m)) / 1e4:g}"
+        return _too_few(m, self.counted, "min_recall", self.limit, self.needed(delta), delta, possible)
+
+    def sentence(self, threshold: float) -> str:
+        """Return the promise in words."""
+        return f"at least {percent(self.limit)} of the positives score above {threshold:g}"
+
+
+@dataclass(frozen=True)
+class MinPrecision:
+    """At least this share of the rows above is positive; candidates, if any, in the order of their tests."""
+
+    limit: float
+    candidates: Array | None = field(default=None, compare=False)
+    metric = "precision"
+    counted = "rows"
+
+    def needed(self, delta: float) -> int:
+        """Return the least number of rows, all of them positive."""
+        return rows_needed(self.limit, delta)
+
+    def threshold(self, rows: HeldOut, delta: float) -> float | None:
+        """Return the threshold with the most rows above, of those that pass."""
+        thresholds, each = self._tested(rows, delta)
+        if not len(thresholds):
+            return None
+        count, hits = rows.above(thresholds)
+        passed = (count > 0) & (bdtrc(hits - 1.0, np.maximum(count, 1), self.limit) <= each)
+        if self.candidates is not None:
+            passed = np.logical_and.accumulate(passed)
+        return float(thresholds[passed][np.argmax(count[passed])]) if passed.any() else None
+
+    def _tested(self, rows: HeldOut, delta: float) -> tuple[Array, float]:
+        """Return the thresholds and the error of each test: as many as the fewest rows can still pass."""
+        if self.candidates is not None:
+            return self.candidates, delta
+        n, tests = len(rows.scores), 1
+        if self.needed(delta) > n:
+            return np.zeros(0), delta
+        while rows_needed(self.limit, delta / (tests + 1)) * _RATIO**tests <= n:
+            tests += 1
+        # from all rows down: only how many numbers there are depends on limit and error
+        shares = _RATIO ** -np.arange(tests) if tests > 1 else np.array([self.needed(delta) / n])
+        counts = np.rint(n * shares).astype(np.int64)
+        padded = np.append(rows.scores[::-1], -math.inf)
+        return padded[counts], delta / tests
+
+    def refusal(self, rows: HeldOut, delta: float) -> str:
+        """Name the number of rows from which on there would be one at these rates, or say that there is none."""
+        n, needed = len(rows.scores), self.needed(delta)
+        if needed > n:
+            possible = f"{math.floor(1e4 * delta ** (1.0 / n)) / 1e4:g}"
+            return _too_few(n, self.counted, "min_precision", self.limit, needed, delta, possible)
+        thresholds, each = self._tested(rows, delta)
+        count, hits = rows.above(thresholds)
+        each_best = delta / len(thresholds)  # of candidates as well: this is said of the best of all
+        best = float(share_lower(hits, count, each_best).max())
+        refused = (
+            f"min_precision={self.limit!r}: no threshold passes; the best of them has a precision of at least "
+            f"{best:.4g}, with confidence {1.0 - delta:.12g}."
+        )
+        # shorter lists as well, which more rows would allow to test; of candidates the one at which the tests began
+        where, looked = f"among the first {needed} or more", np.append(rows.scores[::-1], -math.inf)[needed:]
+        if self.candidates is not None:
+            where, looked = "above the first candidate", self.candidates[:1]
+        count, hits = rows.above(looked)
+        shares = hits / np.maximum(count, 1)
+        place = int(np.argmax(count * np.maximum(shares - self.limit, 0.0) ** 2))
+        share = float(shares[place])
+        if share <= self.limit:
+            return (
+                f"{refused} No such share of these rows is positive {where}, so that more rows will hardly help; "
+                "promise less, or use a better ranker."
+            )
+        wanted = math.log(1.0 / each) / binary_divergence(share, self.limit) * n / int(count[place])
+        return (
+            f"{refused} With the shares of these rows about {math.ceil(max(wanted, n + 1))} rows are needed instead of "
+            f"{n}; hold out more rows, or promise less."
+        )
+
+    def sentence(self, threshold: float) -> str:
+        """Return the promise in words."""
+        return f"at least {percent(self.limit)} of the rows that score above {threshold:g} are positive"
+
+
+Promise = MaxFPR | MinPrecision | MinRecall
+
 
 # What a caller may promise, by the name of the argument.
 _PROMISES: dict[str, Callable[[float], Promise]] = {

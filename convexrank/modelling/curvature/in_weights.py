@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import centred_gram, dense, entries, transposed_times, weighted_gram
+from convexrank.backend.design import centred_gram, dense, entries, transposed_times, weighted_gram
 from convexrank.modelling.curvature.columns import Columns
 from convexrank.modelling.curvature.diagonal import constant, has_columns, second_derivatives
 from convexrank.modelling.curvature.products import has_pair_hessian, hessian_product, pair_hessian

@@ -91,7 +91,7 @@ class _Sorted:
     """Polynomials in (1 + x)₊, by one sort of each two sides; grades are halved again and again."""
 
     def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
-        from convexrank.proof.sorted_sums import Sides
+        from convexrank.proof.balls import Sides
 
         self.node, self.scores = node, [*upper, *lower]
         self.parts = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexrank.backend.gram import centred_gram
+from convexrank.backend.design import centred_gram
 from convexrank.core.minorants import rounding
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import centred_gram, row_lengths, times_and_lengths, transposed_times
+from convexrank.backend.design import centred_gram, row_lengths, times_and_lengths, transposed_times
 from convexrank.core.minorants import Minorant
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
 from convexrank.modelling.certificates.minorants import lowered_tangent

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import row_lengths
+from convexrank.backend.design import row_lengths
 from convexrank.backend.threads import in_threads
 from convexrank.core.minorants import rounding
 from convexrank.data.checks.values import LARGEST, SMALLEST

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from convexrank.backend.design import held_as
-from convexrank.backend.gram import dense
+from convexrank.backend.design import dense, held_as
 from convexrank.core.results import Solution
 from convexrank.core.separability import find_separation
 from convexrank.problems.bipartite._base import Bipartite

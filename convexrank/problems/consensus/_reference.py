@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.consensus.projections.hull import nearest_by_newton
+from convexrank.consensus.projections import nearest_by_newton
 from convexrank.consensus.with_teleport import Absorbed
 
 Array = np.ndarray

@@ -111,7 +111,7 @@ class Pessimistic:
 
     def prove(self, name: str, x: Array) -> Certificate:
         """The same bound in ball arithmetic."""
-        from convexrank.proof.games.distributions import prove_flows
+        from convexrank.proof.games import prove_flows
 
         if not math.isfinite(self.objective(x)):
             raise CertificateError("the flows are out of balance; project them first.")

@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.consensus.sets.candidates import CandidateSets, RecommendationSets
-from convexrank.consensus.sets.partial_orders import PartialOrders
-from convexrank.consensus.sets.polytopes import Polytopes
+from convexrank.consensus.candidates import CandidateSets, RecommendationSets
+from convexrank.consensus.partial_orders import PartialOrders
+from convexrank.consensus.polytopes import Polytopes
 from convexrank.consensus.with_teleport import Absorbed, absorb, as_sets
 from convexrank.core.capabilities import has_objective
 from convexrank.core.cvxpy_model import CvxpyModel
@@ -188,7 +188,7 @@ class ConsensusRank(Problem):
         return self._form.certificate(self.check_point(x))
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Prove the gap of the pessimistic view in ball arithmetic; see :mod:`convexrank.proof.games.distributions`."""
+        """Prove the gap of the pessimistic view in ball arithmetic; see :mod:`convexrank.proof.games`."""
         if self.view != "pessimistic":
             raise CertificateError(
                 f'view is "{self.view}", which has no bound on an error but a residual: nothing is proved about it; '

@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import held_as
-from convexrank.backend.gram import times
+from convexrank.backend.design import held_as, times
 from convexrank.core.capabilities import Modelled
 from convexrank.core.results import Status
 from convexrank.data import (
@@ -24,8 +23,8 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.problems.bipartite._base import random_features, random_labels
-from convexrank.problems.constrained._base import HingeConstrained
-from convexrank.problems.constrained._multipliers import (
+from convexrank.problems.constrained._base import (
+    HingeConstrained,
     Infeasibility,
     WeightedHinges,
     balanced,

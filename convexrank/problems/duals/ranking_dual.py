@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from convexrank.backend.gram import entries
+from convexrank.backend.design import entries
 from convexrank.backend.interruption import import_module
 from convexrank.core.certificates import lower_bound, value_of
 from convexrank.core.cvxpy_model import CvxpyModel
@@ -163,8 +163,8 @@ class RankingDual(DualPoints):
         return sizes
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.duality`."""
-        from convexrank.proof.duality.weak import Dual, prove_dual
+        """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.linear`."""
+        from convexrank.proof.linear import Dual, prove_dual
 
         v = self.check_point(x)
         given = Witness.of(x, witness)

@@ -1,4 +1,4 @@
-"""Bases of ranks of a graph's nodes, and of ranks by PageRank's matrix, whose four arguments are read once."""
+"""What ranks of graphs have in common, and the order of nodes that bounds on their scores make certain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.problem import Problem
-from convexrank.data import check_choice, keep
+from convexrank.data import check_choice, check_integer, keep
 from convexrank.graphs import Graph, Transition
 
 
@@ -71,3 +71,42 @@ def random_graph(rng: np.random.Generator, least: int = 1) -> Graph:
         source, target = source + half * other, target + half * other
     weight = 10.0 ** rng.uniform(-2, 2, m) if kind == 3 else None
     return Graph.from_edges(source, target, weight, n, self_loops=bool(rng.integers(2)))
+
+
+Array = np.ndarray
+
+
+def certified_prefix(scores: Array, bound: float, k: int) -> Array:
+    """Return the longest list of first nodes, at most k, whose order no error of up to ``bound`` can change.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n,)
+        One score a node.
+    bound : float
+        Differences of two scores are right up to this.
+    k : int
+        Largest number of nodes.
+
+    Returns
+    -------
+    ndarray of int
+        Nodes, first the highest; each is above all that follow it by more than the bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from convexrank.problems.graph_ranks._base import certified_prefix
+    >>> certified_prefix(np.array([0.1, 0.5, 0.3, 0.29]), 0.05, 4).tolist()
+    [1]
+    >>> certified_prefix(np.array([0.1, 0.5, 0.3, 0.29]), 0.001, 4).tolist()
+    [1, 2, 3, 0]
+    """
+    k = check_integer(k, "k", 1)
+    n = len(scores)
+    # one more than k: the k-th has to be above it
+    first = np.argpartition(-scores, min(k, n - 1))[: k + 1]
+    first = first[np.argsort(-scores[first], kind="stable")]
+    steps = -np.diff(scores[first])
+    close = np.flatnonzero(~(steps > bound))
+    return first[: close[0] if len(close) else k]

@@ -17,11 +17,10 @@ from convexrank.core.results import Certificate, CertificateError, Solution, Wit
 from convexrank.data import check_choice, check_flags, check_positive, check_real, check_vector, keep_checked
 from convexrank.data.nodes import names_of
 from convexrank.graphs import Graph
-from convexrank.graphs.certified_order import certified_prefix
 from convexrank.graphs.io.build import nth_range
 from convexrank.graphs.lpq_map import NormMap, NormPart
 from convexrank.graphs.transition import check_alpha
-from convexrank.problems.graph_ranks._base import GraphRank, random_graph
+from convexrank.problems.graph_ranks._base import GraphRank, certified_prefix, random_graph
 from convexrank.problems.graph_ranks._lpq_reference import dense_rank, log_image
 from convexrank.solvers.graph_faces import NormFixedPoint, NormSweeps
 

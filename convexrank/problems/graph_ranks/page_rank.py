@@ -16,13 +16,12 @@ from convexrank.core.capabilities import CertifiedInParts, Ordered
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_vector, keep, read_array
 from convexrank.data.nodes import names_of
-from convexrank.data.shards.agreement import compensated_sum
+from convexrank.data.shards.local import compensated_sum
 from convexrank.graphs import Graph, Transition
-from convexrank.graphs.certified_order import certified_prefix
-from convexrank.graphs.distributions import distributions
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.io.build import cuts, nth_range
-from convexrank.problems.graph_ranks._base import GraphRank, random_graph
+from convexrank.graphs.transition import distributions
+from convexrank.problems.graph_ranks._base import GraphRank, certified_prefix, random_graph
 from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray

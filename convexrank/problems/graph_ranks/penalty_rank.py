@@ -13,7 +13,7 @@ from convexrank.backend.deadline import check_time
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_real
 from convexrank.data.nodes import called
-from convexrank.divergences.generators.on_simplex import restricted
+from convexrank.divergences.on_simplex import restricted
 from convexrank.graphs import Graph
 from convexrank.graphs.poisson_equation import stationary
 from convexrank.problems.graph_ranks._base import WalkRank, random_graph

@@ -12,9 +12,8 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_nonnegative, check_vector, keep, keep_checked
 from convexrank.divergences import SquaredEuclidean
-from convexrank.problems.margin_retargeting._base import MarginScores
+from convexrank.problems.margin_retargeting._base import MarginScores, rewards_grow
 from convexrank.problems.margin_retargeting._definition import joint_model
-from convexrank.problems.margin_retargeting._existence import rewards_grow
 from convexrank.problems.margin_retargeting._options import (
     bounds_within,
     check_bound,
@@ -26,8 +25,7 @@ from convexrank.problems.margin_retargeting._options import (
     random_options,
 )
 from convexrank.problems.margin_retargeting._reference import evidence, joint_minimum, plain_cost, steps_of
-from convexrank.problems.margin_retargeting._targets_bregman import BregmanTargets
-from convexrank.problems.margin_retargeting._targets_squared import SquaredTargets, fit_weights
+from convexrank.problems.margin_retargeting._targets import BregmanTargets, SquaredTargets, fit_weights
 from convexrank.problems.queries._base import random_queries
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 from convexrank.solvers.row_faces import Blocks
@@ -247,9 +245,8 @@ class MarginRetargeting(MarginScores):
     def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.balls import midpoints
-        from convexrank.proof.targets.joint import tangent_of_joint_costs
-        from convexrank.proof.targets.rules import JointRule, Query
-        from convexrank.proof.targets.squares import tangent_of_margins
+        from convexrank.proof.targets.margins import tangent_of_joint_costs, tangent_of_margins
+        from convexrank.proof.targets.orders import JointRule, Query
 
         rules = self.rules
         bounds = (rules.low, rules.high, rules.target_reg, rules.score_reg)

@@ -16,7 +16,7 @@ from convexrank.core.minorants import rounding
 from convexrank.data import check_choice, check_flags, check_positive, keep, keep_checked
 from convexrank.data.nodes import called
 from convexrank.divergences import PolytopeEntropy, resolve
-from convexrank.divergences.generators.on_simplex import restricted
+from convexrank.divergences.on_simplex import restricted
 from convexrank.graphs import Graph
 from convexrank.graphs.poisson_equation import solve_poisson, stationary
 from convexrank.problems.graph_ranks._base import WalkRank, random_graph
@@ -235,7 +235,7 @@ class PageRankPayoff(WalkRank):
 
     def _in_proofs(self) -> Any:
         """Return the game as proofs read it."""
-        from convexrank.proof.games.page_rank import Game
+        from convexrank.proof.games import Game
 
         walk = self.graph, self.alpha, self.personalization, self.dangling
         multipliers = self.epsilon, self.radius, self.norm

@@ -167,8 +167,8 @@ class PageRankDual(Problem):
         return payoff - self.radius * game.ball.dual(game.difference(w))
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.games.page_rank`. O(n + m) balls."""
-        from convexrank.proof.games.page_rank import prove_dual
+        """Prove a bound in ball arithmetic; see :mod:`convexrank.proof.games`. O(n + m) balls."""
+        from convexrank.proof.games import prove_dual
 
         return prove_dual(type(self).__name__, self.game._in_proofs(), self.check_point(x), self.bounded)
 

@@ -199,8 +199,8 @@ class PageRankGame(PageRankPayoff):
         return [self.supporting_move(w), self.best_response(w), self._from_witness(witness)]
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.games.page_rank`. O(n + m) balls."""
-        from convexrank.proof.games.page_rank import prove_game
+        """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.games`. O(n + m) balls."""
+        from convexrank.proof.games import prove_game
 
         given = Witness.of(x, witness)
         w = self.check_point(x)

@@ -11,8 +11,7 @@ from convexrank.data.recorded import recorded
 from convexrank.modelling import cumulative_log_sum_exp, total
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups
-from convexrank.problems.queries._base import random_queries
-from convexrank.problems.queries._declared import GradedQueries
+from convexrank.problems.queries._base import GradedQueries, random_queries
 
 Array = np.ndarray
 

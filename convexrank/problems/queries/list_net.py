@@ -10,8 +10,7 @@ import numpy as np
 from convexrank.data import check_choice
 from convexrank.data.recorded import plain, recorded
 from convexrank.modelling.groups import Groups
-from convexrank.problems.queries._base import random_queries
-from convexrank.problems.queries._declared import TopProbabilities, exact_gains
+from convexrank.problems.queries._base import TopProbabilities, exact_gains, random_queries
 
 Array = np.ndarray
 

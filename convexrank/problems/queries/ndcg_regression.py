@@ -9,12 +9,11 @@ import numpy as np
 
 from convexrank.data import keep
 from convexrank.data.recorded import Recorded, plain, recorded
-from convexrank.divergences.names import name_of
+from convexrank.divergences.separable import name_of
 from convexrank.modelling import exp, log_mean_exp, mean, square, total
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups
-from convexrank.problems.queries._base import random_queries
-from convexrank.problems.queries._declared import GradedQueries, exact_gains
+from convexrank.problems.queries._base import GradedQueries, exact_gains, random_queries
 
 Array = np.ndarray
 

@@ -16,8 +16,7 @@ from convexrank.data.recorded import recorded
 from convexrank.modelling import pair_sums, total
 from convexrank.modelling.expressions import Node, PairSums
 from convexrank.modelling.groups import Groups
-from convexrank.problems.queries._base import random_queries
-from convexrank.problems.queries._declared import GradedQueries
+from convexrank.problems.queries._base import GradedQueries, random_queries
 
 Array = np.ndarray
 

@@ -9,8 +9,7 @@ import numpy as np
 from convexrank.data import check_fraction, keep
 from convexrank.data.recorded import recorded
 from convexrank.modelling.groups import Groups
-from convexrank.problems.queries._base import random_queries
-from convexrank.problems.queries._declared import TopProbabilities, exact_gains
+from convexrank.problems.queries._base import TopProbabilities, exact_gains, random_queries
 
 Array = np.ndarray
 

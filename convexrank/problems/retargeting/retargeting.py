@@ -13,8 +13,7 @@ from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_choice
 from convexrank.divergences import Divergence, resolve
 from convexrank.problems.queries._base import QueryScores, random_queries
-from convexrank.problems.retargeting._fixed_targets import TargetRegression
-from convexrank.problems.retargeting._grade_blocks import GradeBlocks
+from convexrank.problems.retargeting._grade_blocks import GradeBlocks, TargetRegression
 from convexrank.problems.retargeting._link import TargetLink, target_link
 from convexrank.problems.retargeting._reference import joint_model, reference_cost
 from convexrank.solvers.row_faces import Blocks

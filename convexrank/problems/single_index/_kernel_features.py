@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.gram import dense
+from convexrank.backend.design import dense
 
 Array = np.ndarray
 

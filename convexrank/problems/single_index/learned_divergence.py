@@ -22,10 +22,9 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links import Link, fit_link
-from convexrank.links.bounded_cost import RestrictedRisk, check_range, cut_off, restricted_marginal
-from convexrank.links.fitting import HasLink
+from convexrank.links.compiled import power_marginal
+from convexrank.links.fitting import HasLink, RestrictedRisk, check_range, cut_off, restricted_marginal
 from convexrank.links.marginal_cost import MarginalRisk
-from convexrank.links.uniform_convexity import power_marginal
 from convexrank.problems._linear_scores import RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.single_index._kernel_features import centred_square_norm
@@ -320,7 +319,7 @@ class LearnedDivergence(PublishedField):
                 'problem with oracle="marginal".'
             )
         if self._beyond:
-            from convexrank.proof.targets.rules import tangent_of_powers
+            from convexrank.proof.targets.orders import tangent_of_powers
 
             middle = midpoints(scores)
             link = len(self.y) * self._risk_and_score_gradient(middle)[1] + self.y

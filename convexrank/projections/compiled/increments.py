@@ -24,8 +24,8 @@ import numpy as np
 from convexrank.backend import numba_cache
 from convexrank.backend.numba_cache import compiled, numba, part, read_only_array
 from convexrank.projections._tolerances import EMPTY, TOUCHES
-from convexrank.projections.compiled import piece_tree, pieces
-from convexrank.projections.compiled.piece_tree import (
+from convexrank.projections.compiled import pieces
+from convexrank.projections.compiled.pieces import (
     CHUNK,
     ENTRY,
     HIGH,
@@ -43,9 +43,9 @@ from convexrank.projections.compiled.piece_tree import (
     plant,
     push,
     spill,
+    walk,
     weigh,
 )
-from convexrank.projections.compiled.pieces import walk
 
 Array = np.ndarray
 
@@ -199,7 +199,7 @@ def _settle(z: Array, w: Array, bounds: Array, s: Array, side: Array, pin: Array
 @lru_cache(maxsize=1)
 def solver() -> Callable[..., int]:
     """The compiled solver of many chains; compiled anew when any file of the loop has changed."""
-    files = (str(module.__file__) for module in (piece_tree, pieces, numba_cache))
+    files = (str(module.__file__) for module in (pieces, numba_cache))
     version = (EMPTY, TOUCHES, *(Path(file).stat().st_mtime_ns for file in files))
     types = numba.types
     row, pairs, flags = types.float64[::1], types.float64[:, ::1], types.int8[::1]

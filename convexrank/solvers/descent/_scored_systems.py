@@ -10,8 +10,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from convexrank.backend.deadline import check_time
-from convexrank.backend.design import held_as
-from convexrank.backend.gram import dense, scaled, squares_times, times, transposed_times
+from convexrank.backend.design import dense, held_as, scaled, squares_times, times, transposed_times
 from convexrank.core.score_model import ScoreProducts
 
 Array = np.ndarray

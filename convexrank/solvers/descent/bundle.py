@@ -9,8 +9,8 @@ import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Convex, Shape
-from convexrank.core.cutting_planes import model_minimum
 from convexrank.core.loop import State, scale_of
+from convexrank.core.minorants import model_minimum
 from convexrank.core.results import DeferredWitness, Witness
 from convexrank.data import check_flags, check_integer, check_vector, keep_checked, shown
 from convexrank.regularizers import Penalty

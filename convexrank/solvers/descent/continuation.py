@@ -10,8 +10,8 @@ import numpy as np
 
 from convexrank.backend.deadline import check_time
 from convexrank.core.capabilities import Advice, Convex
-from convexrank.core.cutting_planes import has_conic_solver
 from convexrank.core.loop import State, scale_of
+from convexrank.core.minorants import has_conic_solver
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
 from convexrank.solvers._conic_point import ASKED, conic_point
 from convexrank.solvers._handed_over import HandedOver

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from convexrank.backend.gram import row_lengths
+from convexrank.backend.design import row_lengths
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Solution

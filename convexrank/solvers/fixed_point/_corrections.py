@@ -10,8 +10,7 @@ import numpy as np
 
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.io.build import cuts
-from convexrank.solvers.fixed_point._affine import exchange, is_folded, scale_of_start
-from convexrank.solvers.fixed_point._anderson import Mixing
+from convexrank.solvers.fixed_point._sweeps import Mixing, exchange, is_folded, scale_of_start
 from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray

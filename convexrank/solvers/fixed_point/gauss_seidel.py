@@ -30,7 +30,7 @@ class GaussSeidel:
     included, because their columns are zero. Sweeps contract at least as fast as the power method, in practice about
     twice as fast if links are local.
 
-    The last few sweeps are combined (:class:`~convexrank.solvers.fixed_point._anderson.Mixing`), which halves their
+    The last few sweeps are combined (:class:`~convexrank.solvers.fixed_point._sweeps.Mixing`), which halves their
     number again on graphs with many nearly closed hosts. If the combination does not help, plain sweeps continue.
 
     A sweep costs O(n + m); it reads 4 bytes per edge. Beside the graph it needs 8 bytes per node and thread, 4 per

@@ -17,7 +17,7 @@ from convexrank.core.capabilities import CertifiedInParts, FixedPoint, Solvable
 from convexrank.core.loop import Method, Monitor, Options, Solver, State, certificate_of, iterate
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_integer, check_positive, keep_checked
-from convexrank.data.shards.agreement import arguments_of, asked_of, check_alike, check_arguments, sheet
+from convexrank.data.shards.local import arguments_of, asked_of, check_alike, check_arguments, sheet
 from convexrank.data.shards.ranks import Ranks
 from convexrank.solvers.fixed_point._mesh import (
     OnMesh,

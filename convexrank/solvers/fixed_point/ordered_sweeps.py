@@ -11,7 +11,7 @@ from convexrank.core.capabilities import FixedPoint
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 from convexrank.graphs.lpq_map import TINY, NormMap
-from convexrank.solvers.fixed_point._anderson import Mixing
+from convexrank.solvers.fixed_point._sweeps import Mixing
 from convexrank.solvers.graph_faces import NormSweeps
 
 Array = np.ndarray
@@ -35,7 +35,7 @@ class OrderedSweeps:
     strongest link, and moves along chains of such links. A sweep in place, in the order of the depth in the graph of
     strongest links, carries it down whole chains at once. A node that links to itself solves its own equation.
     What remains, mostly cycles of strongest links, is left to the combination of the last few sweeps
-    (:class:`~convexrank.solvers.fixed_point._anderson.Mixing`). For θ near 1 the scale of the ranks converges slowly,
+    (:class:`~convexrank.solvers.fixed_point._sweeps.Mixing`). For θ near 1 the scale of the ranks converges slowly,
     and the map itself is faster.
 
     If a sweep changes no logarithm by more than δ, then :math:`d_H(r, r^*) \le 2\theta\delta/(1-\theta)`, which is the

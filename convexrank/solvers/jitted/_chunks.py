@@ -200,7 +200,7 @@ def chosen(device: Any, mesh: Any = None) -> Any:
         return first_device(mesh)
     if device is not None:
         return find_device(device)
-    from convexrank.backend.jax_start import with_x64
+    from convexrank.backend.jax_oracles import with_x64
 
     with with_x64():
         import jax

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.jax_oracles import rows_moved
-from convexrank.backend.jax_start import uses_jax, with_x64
+from convexrank.backend.jax_oracles import rows_moved, uses_jax, with_x64
 from convexrank.data.messages import shown
 
 # What a program needs beside its data, as a share of them: scores, gradients, a trial point.

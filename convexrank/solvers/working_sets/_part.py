@@ -1,19 +1,381 @@
-"""The problem over one working set: Newton models of it, and the search along their steps."""
+"""The problem over one working set: Newton models of it, coordinate descent on them, compiled, and the search."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
+from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
 from convexrank.backend.deadline import check_time
-from convexrank.core.score_model import ScoreModel
+from convexrank.backend.numba_cache import compiled, part, read_only_array, types
+from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.regularizers import Penalty
 from convexrank.solvers.row_faces import Columnwise
-from convexrank.solvers.working_sets._coordinate_descent import ColumnModel, longer
 
 Array = np.ndarray
+
+# The most sweeps over the columns in use between two sweeps over all.
+_ROUND = 4
+# Entries of a dense copy of the columns, and of the matrix of products, that may be made.
+_MOST_DENSE, _MOST_PRODUCTS = 50_000_000, 10_000_000
+# Costs in units of one entry of a column in one sweep: of one row in the product of two columns from a dense copy, and
+# of two entries that meet in a row; of a product in all sweeps; and what an entry costs in the sweeps that are saved.
+_DENSE = (0.04, 100.0, 40.0)
+_SPARSE = (1.0, 200.0, 20.0)
+# Columns that share many rows take ten times the sweeps, and few models where each is solved precisely.
+_OVERLAP, _OVERLAPPING = 0.1, 10.0
+# Collinear columns have no curvature between them: the least of these shares that makes a system solvable is added.
+_RIDGES = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)
+# With the products sweeps cost little: there may be more of them, and the minimum is found more precisely, by turns
+# with a linear system for the weights in use.
+_CHEAPER, _TIGHTER, _TURNS = 2, 0.01, 100
+# Below this share of itself a weight on its way to 0 is there.
+_PASSED = 1e-12
+# They end where a turn adds less than this share to what the model promises: the model itself holds no better.
+_WORTH_A_TURN = 0.2
+
+# So many terms of a risk are few.
+_FEW_TERMS = 8
+
+_numbers, _starts = read_only_array(types.float64), read_only_array(types.int64)
+_places = read_only_array(types.int32)
+
+
+@part
+def _minimiser(slope: float, curvature: float, old: float, l1: float, lowest: float) -> float:
+    """Minimise a quadratic in one weight plus l1·|weight|, the weight at least lowest."""
+    free, threshold = old - slope / curvature, l1 / curvature
+    new = free - threshold if free > threshold else (free + threshold if free < -threshold else 0.0)
+    return max(new, lowest)
+
+
+@compiled(
+    types.int64(
+        *(_starts, _places, _numbers, _numbers),
+        *(_starts, _places, _numbers, _numbers),
+        *(_numbers, _numbers, _numbers, _numbers),
+        *(types.float64, types.float64, types.int64, types.float64),
+        *(types.float64[::1], types.float64[::1], types.float64[::1]),
+    )
+)
+def _descend(
+    starts: Array,
+    rows: Array,
+    entries: Array,
+    scaled: Array,
+    group_starts: Array,
+    groups: Array,
+    sums: Array,
+    rates: Array,
+    slopes: Array,
+    curvatures: Array,
+    point: Array,
+    lowest: Array,
+    l1: float,
+    l2: float,
+    sweeps: int,
+    enough: float,
+    step: Array,
+    pulled: Array,
+    means: Array,
+) -> int:
+    """Minimise the model from step = 0; ``pulled`` is its change of the scores, scaled, and ``means`` Sᵀ times that."""
+    whole, rounds = True, 0
+    for sweep in range(sweeps):
+        largest, skipped = 0.0, False
+        for k in range(len(point)):
+            old = point[k] + step[k]
+            if not whole and old == 0.0:
+                skipped = True
+                continue
+            slope = slopes[k] + l2 * step[k]
+            for t in range(starts[k], starts[k + 1]):
+                slope += entries[t] * pulled[rows[t]]
+            for t in range(group_starts[k], group_starts[k + 1]):
+                slope -= rates[groups[t]] * sums[t] * means[groups[t]]
+            new = _minimiser(slope, curvatures[k], old, l1, lowest[k])
+            change = new - old
+            if change != 0.0:
+                step[k] = new - point[k]
+                for t in range(starts[k], starts[k + 1]):
+                    pulled[rows[t]] += change * scaled[t]
+                for t in range(group_starts[k], group_starts[k + 1]):
+                    means[groups[t]] += change * sums[t]
+                largest = max(largest, abs(change) * curvatures[k])
+        settled, rounds = largest <= enough, 0 if whole else rounds + 1
+        if settled and (whole or not skipped):
+            return sweep + 1
+        whole = settled or rounds == _ROUND
+    return sweeps
+
+
+@compiled(
+    types.int64(
+        *(types.Array(types.float64, 2, "C", readonly=True), _numbers, _numbers, _numbers),
+        *(types.float64, types.int64, types.float64, types.float64[::1], types.float64[::1]),
+    )
+)
+def _descend_dense(
+    bends: Array,
+    slopes: Array,
+    point: Array,
+    lowest: Array,
+    l1: float,
+    sweeps: int,
+    enough: float,
+    step: Array,
+    bent: Array,
+) -> int:
+    """The same from the matrix of second derivatives in the weights; ``bent`` is its product with the step."""
+    whole, rounds = True, 0
+    for sweep in range(sweeps):
+        largest, skipped = 0.0, False
+        for k in range(len(point)):
+            old = point[k] + step[k]
+            if not whole and old == 0.0:
+                skipped = True
+                continue
+            new = _minimiser(slopes[k] + bent[k], bends[k, k], old, l1, lowest[k])
+            change = new - old
+            if change != 0.0:
+                step[k] = new - point[k]
+                for t in range(len(point)):
+                    bent[t] += change * bends[k, t]
+                largest = max(largest, abs(change) * bends[k, k])
+        settled, rounds = largest <= enough, 0 if whole else rounds + 1
+        if settled and (whole or not skipped):
+            return sweep + 1
+        whole = settled or rounds == _ROUND
+    return sweeps
+
+
+def longer(w: Array, delta: Array) -> float:
+    """Return how much a step adds to the sum of sizes, without the rounding of that sum."""
+    stays = w * (w + delta) > 0.0
+    return float(np.where(stays, np.sign(w) * delta, np.abs(w + delta) - np.abs(w)).sum())
+
+
+class ColumnModel:
+    """Quadratic models of the objective over some columns.
+
+    Where products of all pairs of columns cost less than sweeps over their entries, they are made; a sweep then costs
+    the square of the number of columns.
+
+    Parameters
+    ----------
+    columns : csc_array, shape (n, k)
+        The columns.
+    l2, l1 : float
+        The strengths of the penalty.
+    lowest : ndarray, shape (k,)
+        The least value of each weight: minus infinity, or 0.
+    products : callable, optional
+        Gives the products of the columns with weights of the rows between, where that is cheap.
+    """
+
+    def __init__(
+        self,
+        columns: sparse.csc_array,
+        l2: float,
+        l1: float,
+        lowest: Array,
+        products: Callable[[Array], Array] | None = None,
+    ) -> None:
+        self.columns, self.l2, self.l1, self.lowest = columns, l2, l1, lowest
+        self.transposed = columns.T
+        self._products = products or _products_of(columns)
+
+    def minimum(
+        self, curvature: Curvature, slopes: Array, point: Array, sweeps: int, enough: float
+    ) -> tuple[Array, Array]:
+        """Return the step to the minimum of a model, and what it adds to the scores.
+
+        Parameters
+        ----------
+        curvature : Curvature
+            That of the risk in the scores.
+        slopes : ndarray, shape (k,)
+            The gradient of the smooth part in the weights of the columns.
+        point : ndarray, shape (k,)
+            Those weights.
+        sweeps : int
+            The limit of sweeps.
+        enough : float
+            Sweeps end when no slope of the model is changed by more.
+        """
+        # products of two sparse matrices take several times as long as those with a few dense columns
+        few = len(curvature.rates) <= _FEW_TERMS
+        grouped = self.transposed @ (curvature.shares.toarray() if few else curvature.shares)
+        step = np.zeros(len(point))
+        if self._products is None:
+            grouped = sparse.csr_array(grouped)
+            return step, self._by_entries(curvature, grouped, slopes, point, sweeps, enough, step)
+        bends, sums = self._products(curvature.diagonal), grouped if few else grouped.toarray()
+        squares = bends.diagonal().copy()
+        bends -= (sums * curvature.rates) @ sums.T
+        bends.flat[:: len(point) + 1] = _positive(bends.diagonal(), squares) + self.l2
+        bent, promised = np.zeros(len(point)), 0.0
+        for turn in range(_TURNS):
+            check_time()
+            used = _descend_dense(
+                *(
+                    bends,
+                    slopes,
+                    point,
+                    self.lowest,
+                    self.l1,
+                    _CHEAPER * sweeps,
+                    _TIGHTER * enough,
+                    step,
+                    bent,
+                )
+            )
+            # sweeps stop where each slope is small, and creep where curvature is, as on columns that are nearly equal
+            if turn and used == 1:
+                break
+            _to_the_minimum_of_the_face(bends, slopes, point, self.l1, step, bent)
+            before, promised = promised, _promise(slopes, point, self.l1, step, bent)
+            if before - promised <= _WORTH_A_TURN * -promised:
+                break
+        return step, np.asarray(self.columns @ step)
+
+    def _by_entries(
+        self,
+        curvature: Curvature,
+        grouped: sparse.csr_array,
+        slopes: Array,
+        point: Array,
+        sweeps: int,
+        enough: float,
+        step: Array,
+    ) -> Array:
+        matrix = self.columns
+        starts, rows = matrix.indptr.astype(np.int64), _int32(matrix.indices)
+        scaled = curvature.diagonal[rows] * matrix.data
+        squares = matrix.power(2).T @ curvature.diagonal
+        bends = _positive(squares - grouped.power(2) @ curvature.rates, squares) + self.l2
+        _descend(
+            *(starts, rows, matrix.data, scaled),
+            *(grouped.indptr.astype(np.int64), _int32(grouped.indices), grouped.data, curvature.rates),
+            *(slopes, bends, point, self.lowest),
+            *(self.l1, self.l2, sweeps, enough),
+            *(step, np.zeros(len(curvature.diagonal)), np.zeros(len(curvature.rates))),
+        )
+        return np.asarray(matrix @ step)
+
+
+def _to_the_minimum_of_the_face(
+    bends: Array, slopes: Array, point: Array, l1: float, step: Array, bent: Array
+) -> None:
+    """Move the weights in use towards the minimum of the model among weights of the same signs; others become 0."""
+    there = point + step
+    (used,) = np.nonzero(there)
+    if not len(used):
+        return
+    block, rest = bends[np.ix_(used, used)], (slopes + bent)[used] + l1 * np.sign(there[used])
+    diagonal, way = block.diagonal().copy(), np.zeros(len(used))
+    for ridge in _RIDGES:
+        block.flat[:: len(used) + 1] = (1.0 + ridge) * diagonal
+        _, solved, info = dposv(block, rest)
+        if info == 0 and np.isfinite(solved).all():
+            way = -solved
+            break
+    # weights that would pass 0 stop there, many at a time; up to the first of them the model falls in any case
+    here, signs = there[used], np.sign(there[used])
+    towards = here * way < 0.0
+    first = float((-here[towards] / way[towards]).min(initial=1.0))
+    now, length = _promise(slopes, point, l1, step, bent), 2.0
+    while length > first:
+        length = max(0.5 * length, first)
+        moved = here + length * way
+        moved[towards & (signs * moved <= _PASSED * np.abs(here))] = 0.0
+        found = step.copy()
+        found[used] = moved - point[used]
+        with np.errstate(over="ignore", invalid="ignore"):  # columns that are nearly collinear lead far away
+            curved = bends @ found
+            better = _promise(slopes, point, l1, found, curved) <= now
+        if better:
+            step[:], bent[:] = found, curved
+            return
+
+
+def _promise(slopes: Array, point: Array, l1: float, step: Array, bent: Array) -> float:
+    """Return what a model says a step adds to the objective."""
+    return float((slopes + 0.5 * bent) @ step) + l1 * longer(point, step)
+
+
+def _products_of(columns: sparse.csc_array) -> Callable[[Array], Array] | None:
+    """Return what makes all products of columns; None where sweeps over the entries cost less."""
+    rows, count = map(int, columns.shape)  # type: ignore[arg-type]  # two-dimensional
+    if count**2 > _MOST_PRODUCTS:
+        return None
+    entries = columns.nnz * (_OVERLAPPING if columns.nnz > _OVERLAP * rows * count else 1.0)
+    in_rows = np.bincount(columns.indices, minlength=rows).astype(np.float64)
+    dense = _costs(*_DENSE, rows * count**2, count, entries) if rows * count <= _MOST_DENSE else 1.0
+    meeting = _costs(*_SPARSE, float(in_rows @ in_rows), count, entries)
+    if min(dense, meeting) >= 0.0:
+        return None
+    return _DenseProducts(columns) if dense <= meeting else _SparseProducts(columns)
+
+
+def _costs(
+    meeting: float, sweeping: float, saved: float, meetings: float, count: int, entries: float
+) -> float:
+    """Return the cost of products beyond the sweeps over entries that they save."""
+    return meeting * meetings + sweeping * count**2 - saved * entries
+
+
+class _DenseProducts:
+    """The products from a dense copy."""
+
+    def __init__(self, columns: sparse.csc_array) -> None:
+        self._columns = np.ascontiguousarray(columns.T.toarray())
+
+    def __call__(self, weights: Array) -> Array:
+        scaled = self._columns * np.sqrt(weights)
+        return scaled @ scaled.T
+
+
+class _SparseProducts:
+    """The products row by row: the entries of a row meet one another."""
+
+    def __init__(self, columns: sparse.csc_array) -> None:
+        rows = columns.tocsr()
+        self._starts, self._numbers = (
+            part.astype(np.int32, copy=False) for part in (rows.indptr, rows.indices)
+        )
+        self._entries, self._count = rows.data, int(columns.shape[1])  # type: ignore[index]  # two-dimensional
+
+    def __call__(self, weights: Array) -> Array:
+        found = np.zeros((self._count, self._count))
+        _add_meetings(self._starts, self._numbers, self._entries, weights, found)
+        found += np.tril(found, -1).T
+        return found
+
+
+@compiled(types.void(_places, _places, _numbers, _numbers, types.float64[:, ::1]))
+def _add_meetings(starts: Array, numbers: Array, entries: Array, weights: Array, found: Array) -> None:
+    """Add the products of the entries of each row, times its weight, to the lower triangle."""
+    for row in range(len(weights)):
+        for a in range(starts[row], starts[row + 1]):
+            share, first = weights[row] * entries[a], numbers[a]
+            for b in range(starts[row], a + 1):
+                # rows of a matrix made from columns have their numbers in order
+                found[first, numbers[b]] += share * entries[b]
+
+
+def _positive(bends: Array, squares: Array) -> Array:
+    """Second derivatives, at least their rounding: a column without curvature takes a long step, no infinite one."""
+    return np.maximum(bends, squares * 1e-12 + np.finfo(float).tiny)
+
+
+def _int32(places: Array) -> Array:
+    return places.astype(np.int32, copy=False)
+
 
 # Below this share of the objective a decrease cannot be told from rounding: violations decide then.
 _ROUNDING = 1e-13

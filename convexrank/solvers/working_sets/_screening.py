@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.gram import squares_times, transposed_times
+from convexrank.backend.design import squares_times, transposed_times
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import ColumnSizes, movement
 from convexrank.solvers.row_faces import Columnwise

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 
 from convexrank.backend.deadline import check_time
-from convexrank.backend.gram import times, transposed_times
+from convexrank.backend.design import times, transposed_times
 from convexrank.core.capabilities import Advice, Solvable
-from convexrank.core.cutting_planes import has_conic_solver
 from convexrank.core.loop import State, scale_of
+from convexrank.core.minorants import has_conic_solver
 from convexrank.core.results import Solution, Witness
 from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked

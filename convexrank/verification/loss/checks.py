@@ -11,9 +11,16 @@ import numpy as np
 
 from convexrank.data.display import number_text
 from convexrank.verification.loss.caller import Answer, Caller
-from convexrank.verification.loss.formulation import STEP, Formulation, Oracle
+from convexrank.verification.loss.formulation import (
+    SINGLE,
+    STEP,
+    Formulation,
+    Oracle,
+    Scale,
+    close,
+    tolerance_of,
+)
 from convexrank.verification.loss.instance import KINDS, Instance
-from convexrank.verification.loss.scale import SINGLE, Scale, close, tolerance_of
 
 Array = np.ndarray
 

@@ -12,12 +12,23 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.data import check_choice, check_integer, check_probability, check_real
 from convexrank.verification.loss.caller import Caller
 from convexrank.verification.loss.checks import NAMES, Checker, Found
-from convexrank.verification.loss.formulation import Formulation, formulation_of
-from convexrank.verification.loss.instance import Design, Instance, draw
-from convexrank.verification.loss.report import Counterexample, LossReport
-from convexrank.verification.loss.scale import Scale, fit_scale, good_instances, lines_of
-from convexrank.verification.loss.shrink import shrink, size_of
-from convexrank.verification.loss.signature import caller_of, hint_of_ties, hints_of, notes
+from convexrank.verification.loss.formulation import (
+    Formulation,
+    Scale,
+    fit_scale,
+    formulation_of,
+    good_instances,
+    lines_of,
+)
+from convexrank.verification.loss.instance import Design, Instance, draw, shrink, size_of
+from convexrank.verification.loss.report import (
+    Counterexample,
+    LossReport,
+    caller_of,
+    hint_of_ties,
+    hints_of,
+    notes,
+)
 
 __all__ = ["verify_loss"]
 

@@ -1,1 +1,0 @@
-"""Kullback-Leibler projections on sets of recommendations."""

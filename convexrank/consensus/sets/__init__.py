@@ -1,1 +1,0 @@
-"""Sets of recommendations, one kind a file."""

@@ -1,1 +1,0 @@
-"""Divergences by their generators, one kind a file."""

@@ -1,1 +1,0 @@
-"""Bregman projections on hyperplanes, cones and simplices."""

@@ -1,1 +1,0 @@
-"""Classifiers that hold rows out: thresholds with a promise, and probabilities with intervals."""

@@ -1,1 +1,0 @@
-"""Rows of tables with columns of any kind, as features."""

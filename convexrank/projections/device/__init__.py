@@ -1,1 +1,0 @@
-"""The same projections in JAX alone, for accelerators."""

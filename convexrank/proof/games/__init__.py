@@ -1,1 +1,0 @@
-"""Proofs for distributions over the nodes of a graph: games, and consensus."""
