@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.core.results import Witness
 from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, numbered
 from convexrank.problems import _formulation
@@ -61,6 +64,27 @@ def test_merged_rows_are_nowhere_above_and_equal_where_they_began(name, weighted
     second, _ = problem._merged(points[1], 0.02, sides)
     for w in points[:2]:
         assert second.objective(w) == pytest.approx(problem.objective(w), rel=SUMS)
+
+
+@pytest.mark.parametrize("name", ["PartialAUC hinge", "PartialAUC squared"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_low_rows_are_merged_where_the_highest_sums_count(name, weighted):
+    """Every positive stands alone, and the negatives that count, at all points where a round began."""
+    X, y = drawn()
+    weights = np.random.default_rng(2).integers(0, 3, size=len(y)).astype(float) if weighted else None
+    problem, points = MAKERS[name](X, y, l2=0.1, sample_weight=weights), directions(4)
+    assert problem._mergeable().at == problem._low_merged
+    first, sides = problem._low_merged(points[0], 0.02, None)
+    assert first.rows < 0.4 * problem.rows
+    assert first.y.sum() == (y if weights is None else y[weights > 0.0]).sum()
+    assert first.objective(points[0]) == pytest.approx(problem.objective(points[0]), rel=SUMS)
+    below = [problem.objective(w) - first.objective(w) for w in points]
+    assert min(below) >= -SUMS
+    assert max(below) > SUMS
+    second, _ = problem._low_merged(points[1], 0.02, sides)
+    for w in points[:2]:
+        assert second.objective(w) == pytest.approx(problem.objective(w), rel=SUMS)
+    assert problem._low_merged(points[0], 0.5, None) is None  # nothing would be gained
 
 
 def test_rows_merged_across_a_kink_are_told():
@@ -145,7 +169,6 @@ def test_rounds_at_a_trivial_minimum_go_on_from_where_rows_differ(by_steps, monk
     X, y = drawn(n=60_000, d=10, noise=1.0)
     problem = P.SpectralPush(X, y, ("top", 100), "hinge", l2=1e-3)
     assert "Mergeable" in problem.capabilities
-    monkeypatch.setattr(continuation, "_NO_GAIN", np.inf)  # what rounds reach by themselves
     found = problem.solve("continuation")
     assert found.converged
     assert problem.objective(np.zeros(10)) - found.value <= found.gap
@@ -154,8 +177,8 @@ def test_rounds_at_a_trivial_minimum_go_on_from_where_rows_differ(by_steps, monk
 
 
 @pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 is the minimum
-def test_a_round_that_leads_astray_is_not_gone_on_from(by_steps, monkeypatch):
-    """The planted bug: the next round begins where a solve with too few rows alone has ended."""
+def test_rounds_look_at_the_point_that_has_the_bound(by_steps, monkeypatch):
+    """The planted bug: the last point is looked at, whose own bound may be far lower."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60_000, 20))
     signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
@@ -163,8 +186,13 @@ def test_a_round_that_leads_astray_is_not_gone_on_from(by_steps, monkeypatch):
     alone = cr.solvers.Continuation(hand_over=False)
     found = problem.solve(alone)
     assert found.converged
-    monkeypatch.setattr(continuation, "_NO_GAIN", np.inf)
-    assert problem.solve(alone).iterations >= 2 * found.iterations
+    whole = continuation.looked
+    monkeypatch.setattr(
+        continuation,
+        "looked",
+        lambda problem, state, enough: whole(problem, replace(state, witness=None), enough),
+    )
+    assert problem.solve(alone).iterations > found.iterations
 
 
 def test_queries_grades_and_constants_of_rows_are_not_merged():
@@ -193,3 +221,25 @@ def test_kinks_of_many_rows_with_grades_are_solved_with_all_rows(monkeypatch):
     found = problem.solve()
     assert found.converged
     assert abs(found.value - truth.value) <= found.gap + truth.gap
+
+
+def test_a_certificate_with_evidence_at_its_point_evaluates_it_once(monkeypatch):
+    """What the risk is there, and what a smooth function proves there, begin with the same reference."""
+    X, y = drawn()
+    problem, points = cr.problems.PartialAUC(X, y, 0.1, "hinge", l2=0.1), []
+    solution = problem.solve()
+    evaluated = type(problem)._evaluated_reference
+    monkeypatch.setattr(
+        type(problem), "_evaluated_reference", lambda self, w: points.append(w) or evaluated(self, w)
+    )
+    own = Witness(solution.x[None], np.ones(1), np.array([1e-3]))
+    other = Witness(solution.x[None] + 0.1, np.ones(1), np.array([1e-3]))
+    fresh = problem.changed(l2=0.1)
+    found, loose = fresh.certificate(solution.x, own), fresh.certificate(solution.x, other)
+    assert len(points) == 2
+    assert found.value == loose.value
+    assert found.gap < loose.gap
+    # evidence elsewhere is not taken for that at the point
+    assert fresh.certificate(solution.x + 0.1, other).gap == pytest.approx(
+        problem.changed(l2=0.1).certificate(solution.x + 0.1, other).gap
+    )

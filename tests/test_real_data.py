@@ -48,7 +48,7 @@ def test_a_small_gain_is_no_trivial_minimum(kind):
     problem = kind(X, y, l2=1e7)
     solution = problem.solve()
     assert problem.objective(np.zeros(4)) - solution.value < 1e-6
-    assert not problem._remark(solution.x)
+    assert not problem._remark(solution)
     assert cr.metrics.auc(y, X @ solution.x) == 1.0
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
+import math
 import time
 import warnings
 import weakref
@@ -119,8 +121,27 @@ def test_of_many_rows_a_trivial_minimum_is_no_linear_program(monkeypatch):
     )
     problem = cr.problems.TopPush(points, labels, l2=1e-3)
     with pytest.warns(cr.ConvergenceWarning, match="no better than w = 0"):
-        assert problem.solve().converged
-    assert problem._remark(np.full(2, np.nan)) == ""  # a run that ended before its first point
+        solution = problem.solve()
+    assert solution.converged
+    ended = dataclasses.replace(solution, x=np.full(2, np.nan))  # a run that ended before its first point
+    assert problem._remark(ended) == ""
+
+
+def test_far_from_zero_a_gain_is_told_without_the_value_there(monkeypatch):
+    """By l2 alone; where that does not tell, the value at 0 does: the planted gap hides the gain from the first."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 2 == 0
+    problem = cr.problems.TopPush(rng.normal(size=(60, 3)) + 2.0 * labels[:, None], labels, l2=1e-2)
+    solution, asked, objective = problem.solve(), [], type(problem).objective
+    monkeypatch.setattr(type(problem), "objective", lambda self, w: asked.append(w) or objective(self, w))
+    assert problem._remark(solution) == ""
+    assert not asked
+    assert problem._remark(dataclasses.replace(solution, gap=math.inf)) == ""
+    assert len(asked) == 1
+    flat = cr.problems.SpectralPush(problem.X, ~labels, ("top", 0.2), l2=1e-2)
+    for gap in (0.0, math.inf):  # a point beside the minimum w = 0 is told for what it is
+        beside = dataclasses.replace(solution, x=np.full(3, 1e-9), value=flat.objective(np.zeros(3)), gap=gap)
+        assert "no better than the trivial minimum" in flat._remark(beside)
 
 
 @pytest.mark.parametrize("name", ["TopPush", "RmaxPush"])

@@ -43,17 +43,19 @@ def repeated(value: float, count: int) -> np.ndarray:
 
 
 class LastValue:
-    """A function's value at the last point, for members that use it in turn; both are kept read-only."""
+    """A function's value at the last point, for members that use it in turn; arrays are kept read-only."""
 
     _point: np.ndarray | None = None
     _value: Any = None
 
-    def at(self, point: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    def at(self, point: np.ndarray, function: Callable[[np.ndarray], Any]) -> Any:
         """Return the value at a point, computed if it is not the last one."""
         last = self._point
         if last is None or last.shape != point.shape or not np.logical_and.reduce(last == point):
             self._point, self._value = np.array(point), function(point)
-            self._point.flags.writeable = self._value.flags.writeable = False
+            self._point.flags.writeable = False
+            if type(self._value) is np.ndarray:
+                self._value.flags.writeable = False
         return self._value
 
 

@@ -74,7 +74,7 @@ def solution_lines(solution: Solution) -> list[str]:
     if not solution.status.lacks_minimum:
         word = "bound    " if solution.certificate.says_nothing else "certified"
         lines.append(paragraph(f"{word}  {solution.certificate}"))
-    note = solution.instance.face(Advice).remark(solution.x) if solution.converged else solution.message
+    note = solution.instance.face(Advice).remark(solution) if solution.converged else solution.message
     if note:
         lines.append(paragraph(f"note       {note}"))
     return lines

@@ -154,7 +154,7 @@ class Advice(Face):
 
     adapted: Callable[[Any, Any], Any]
     reason: Callable[[], str]
-    remark: Callable[[Array], str]
+    remark: Callable[[Solution], str]
     seeks_evidence: bool = True
 
 

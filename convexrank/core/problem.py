@@ -206,7 +206,7 @@ class Problem(Displayed):
         """Return why the default solver is the default, for messages."""
         return ""
 
-    def _remark(self, x: Array) -> str:
+    def _remark(self, solution: Solution) -> str:
         """Return a remark on an answer that met the tolerance, such as that it is trivial."""
         return ""
 

@@ -306,7 +306,7 @@ def _about_order(problem: Solvable, solution: Solution, top: int) -> str:
 def _remark(advice: Advice, solution: Solution, options: Options) -> str:
     """Return the remark on the point of a solve that was stopped, if it is evaluated in a moment."""
     with suppress(OutOfTimeError), ending_after(0.5 * moment_after(options)):
-        return advice.remark(solution.x)
+        return advice.remark(solution)
     return ""
 
 
@@ -383,7 +383,7 @@ def solve(
     if options.top:
         solution = replace(solution, message=_about_order(problem, solution, options.top))
     stopped = solution.status in STOPPED
-    if remark := _remark(advice, solution, options) if stopped else advice.remark(solution.x):
+    if remark := _remark(advice, solution, options) if stopped else advice.remark(solution):
         solution = replace(solution, message=f"{solution.message}; {remark}")
     if LOGGER.isEnabledFor(logging.INFO):
         said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds

@@ -244,7 +244,7 @@ class PushRanker(SolvedRanker):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             solution = self._solved(problem, self.solver)
-        if problem.face(Advice).remark(solution.x):
+        if problem.face(Advice).remark(solution):
             return self._keep(self._solved(problem.at_limit()))
         if not solution.converged:
             warnings.warn(

@@ -10,17 +10,17 @@ from typing import Any, dataclass_transform
 
 import numpy as np
 
-from convexrank.backend.cached import cached_property
+from convexrank.backend.cached import LastValue, cached_property
 from convexrank.backend.design import entries, times, transposed_times
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.core.capabilities import Batched
-from convexrank.core.minorants import Minorant
+from convexrank.core.minorants import Minorant, tangent_at
 from convexrank.core.results import Status
 from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
 from convexrank.modelling import conjugate, recession
 from convexrank.modelling.certificates.minorants import lowered_tangent, rounded
 from convexrank.modelling.certificates.pair_blocks import LISTED
-from convexrank.modelling.certificates.reference import Reference
+from convexrank.modelling.certificates.reference import Below, Reference
 from convexrank.modelling.curvature.diagonal import curvature, has_columns, products
 from convexrank.modelling.curvature.in_weights import InWeights, is_affordable
 from convexrank.modelling.curvature.products import hessian_product
@@ -460,6 +460,16 @@ class Declared(LinearScores):
         reference = self._reference
         return reference.near(scores) if isinstance(reference, Reference) else reference
 
+    @cached_property
+    def _last_reference(self) -> LastValue:
+        return LastValue()
+
+    def _evaluated_reference(self, w: Array) -> tuple[Array, Reference, Below]:
+        """Return scores, the reference of the rows that count there, and what it proves."""
+        scores = np.asarray(times(self.X, w), dtype=np.float64)
+        reference: Any = self._reference_near(scores)
+        return scores, reference, reference.below(scores)
+
     def _reference_value(self, scores: Array) -> float:
         """Return the risk by plain numpy, which shares no code with the steps that solvers run."""
         return self._reference_near(scores).value(scores)
@@ -472,16 +482,17 @@ class Declared(LinearScores):
 
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
-        scores = np.asarray(times(self.X, w), dtype=np.float64)
         reference = self._reference
-        # as _reference_near, without its calls where it is the same: small problems come here in every solve
-        if isinstance(reference, Reference) and reference.narrows:
-            reference = reference.near(scores)
-        if width > 0.0 and self._has_smoothing:
-            found = super()._minorant_of(w, width, lengths)
-            proved = reference.below(scores) if found.usable else None
-        else:
+        if self._differentiable or not isinstance(reference, Reference):
+            scores = np.asarray(times(self.X, w), dtype=np.float64)
             found, proved = lowered_tangent(self.X, scores, lengths, reference.below, w)
+        else:  # the tangent at a point, and what a smooth function proves there, are asked one after the other
+            scores, reference, known = self._last_reference.at(w, self._evaluated_reference)
+            if width > 0.0 and self._has_smoothing:
+                found = tangent_at(self.X, scores, lengths, partial(self._reference_below, width=width), w)
+                proved = known if found.usable else None
+            else:
+                found, proved = lowered_tangent(self.X, scores, lengths, lambda _: known, w)
         # of log-sum-exps the sizes of scores and logarithms of weights are in the bounds already
         if proved is None or isinstance(reference, LogSumExps):
             return found

@@ -20,7 +20,7 @@ from convexrank.data import (
 )
 from convexrank.modelling.expressions import Elementwise, Highest
 from convexrank.modelling.groups import Groups
-from convexrank.modelling.kernels.highest import highest_at
+from convexrank.modelling.kernels.highest import border_of, highest_at
 from convexrank.modelling.narrowing import highest_sums
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, may_merge
@@ -229,10 +229,9 @@ class Formulation(Declared):
         return many and self._queries is None and may_merge(self._form)
 
     def _mergeable(self) -> Mergeable:
-        # where most of the rows have no share at all in a step, one with all of them takes no longer
-        pays = highest_sums(self.program) is None
+        sums = highest_sums(self.program) is not None
         return Mergeable(
-            self.rows, self._first_rows, self._first_share, self._merged if pays else _not_merged
+            self.rows, self._first_rows, self._first_share, self._low_merged if sums else self._merged
         )
 
     def _first_rows(self) -> list[Self]:
@@ -276,8 +275,7 @@ class Formulation(Declared):
                     groups[rows] = ALONE
         if not (groups >= 0).any():
             return self
-        X, first, weights = merged_rows(self.X, groups, self._row_counts)
-        return self.changed(X=X, y=self.y[first], sample_weight=weights)
+        return self._of_groups(groups)
 
     @property
     def _first_share(self) -> float:
@@ -293,9 +291,27 @@ class Formulation(Declared):
         found = groups_of_rows(self.program, self._float_scores(w), share, before)
         if found is None or np.count_nonzero(found[0] == ALONE) > _MOST_ALONE * self.rows:
             return None
-        X, first, weights = merged_rows(self.X, found[0], self._row_counts)
-        return self.changed(X=X, y=self.y[first], sample_weight=weights), found[1]
+        return self._of_groups(found[0]), found[1]
 
+    def _low_merged(self, w: Array, share: float, before: Array | None) -> tuple[Self, Array] | None:
+        """The same where rows count by the highest sums over pairs: those with scores too low for that are merged.
 
-def _not_merged(w: Array, share: float, before: Array | None) -> None:
-    """Return None: no rows are merged."""
+        Beside the ones that count about the share of all rows stands alone below the border, and every upper row.
+        """
+        found: Any = highest_sums(self.program)
+        top: Any = self.program.nodes[found.top]
+        rows, lower = top.over.rows, self._float_scores(w)[top.over.rows]
+        count = int(np.count_nonzero(lower >= border_of(top, lower)[0])) + int(share * self.rows)
+        if count > _MOST_ALONE * len(rows):
+            return None
+        groups = np.full(self.rows, LEFT_OUT)
+        for _, one in self.program.leaves:
+            groups[one.axis.places] = ALONE
+        groups[rows[lower < highest_at(lower, count)]] = 0
+        if before is not None:
+            groups[before == ALONE] = ALONE
+        return self._of_groups(groups), groups
+
+    def _of_groups(self, groups: Array) -> Self:
+        X, first, weights = merged_rows(self.X, groups, self._row_counts)
+        return self.changed(X=X, y=self.y[first], sample_weight=weights)

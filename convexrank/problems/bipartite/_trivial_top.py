@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from convexrank.backend.design import dense, held_as
+from convexrank.core.results import Solution
 from convexrank.core.separability import find_separation
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.bipartite.p_norm_push import PNormPush
@@ -35,12 +38,12 @@ _TOO_FEW = (
 )
 
 
-def trivial_remark(problem: Bipartite, x: Array) -> str:
-    """Return a remark if no direction lowers the risk at 0; a linear program decides, if x gains nothing.
+def trivial_remark(problem: Bipartite, solution: Solution) -> str:
+    """Return a remark if no direction lowers the risk at 0; a linear program decides, if nothing is gained.
 
     For many rows the program is not solved, and the remark states only that nothing was gained.
     """
-    if not _gains_nothing(problem, x):
+    if not _gains_nothing(problem, solution):
         return ""
     if (
         not held_as(problem.X).in_memory
@@ -56,19 +59,26 @@ def trivial_remark(problem: Bipartite, x: Array) -> str:
     return ""
 
 
-def _gains_nothing(problem: Bipartite, x: Array) -> bool:
+def _gains_nothing(problem: Bipartite, solution: Solution) -> bool:
     """Return whether the objective is no lower than at 0."""
+    x, value, gap = solution.x, solution.value, solution.gap
     if not np.isfinite(x).all():
         return False
     if not x.any():
         return True
+    if (
+        l2 := problem.l2
+    ) > 0.0:  # with which the objective rises from its minimum, as the square of the distance
+        far = max(math.sqrt(float(x @ x)) - math.sqrt(2.0 * gap / l2), 0.0)
+        if 0.5 * l2 * far**2 - gap > 2.0 * _LOWER * max(1.0, abs(value)):
+            return False
     at_zero = problem.objective(np.zeros(problem.dimension))
-    return not at_zero - problem.objective(x) > _LOWER * max(1.0, abs(at_zero))
+    return not at_zero - value > _LOWER * max(1.0, abs(at_zero))
 
 
-def remark_on_few(problem: Bipartite, x: Array) -> str:
+def remark_on_few(problem: Bipartite, solution: Solution) -> str:
     """Return a remark if the highest negatives that count leave nothing to gain."""
-    return _TOO_FEW if _gains_nothing(problem, x) else ""
+    return _TOO_FEW if _gains_nothing(problem, solution) else ""
 
 
 def limit_problem(problem: Bipartite) -> PNormPush:

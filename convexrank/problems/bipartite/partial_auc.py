@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank import losses
+from convexrank.core.results import Solution
 from convexrank.data import check_probability, check_share, keep
 from convexrank.data.recorded import recorded
 from convexrank.modelling import Groups, Node, mean_of_highest, pair_means
@@ -88,9 +89,9 @@ class PartialAUC(Bipartite):
         lowest = 1.0 - recorded(self.min_tpr or 0.0)
         return mean_of_highest(pair_means(self.loss, f.positive, f.negative, lowest), share=self.max_fpr)
 
-    def _remark(self, x: Array) -> str:
+    def _remark(self, solution: Solution) -> str:
         """Return a remark where the minimum is w = 0."""
-        return remark_on_few(self, x)
+        return remark_on_few(self, solution)
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank import losses, prices
+from convexrank.core.results import Solution
 from convexrank.data import keep
 from convexrank.modelling import Groups, Node, pair_sums, total
 from convexrank.prices import priced
@@ -99,9 +100,9 @@ class Push(Bipartite):
         """Return the risk; with the exponential loss the pairs factorise."""
         return total(priced(self.price, pair_sums(self.loss, f.positive, f.negative)))
 
-    def _remark(self, x: Array) -> str:
+    def _remark(self, solution: Solution) -> str:
         """Return a remark if the sums of a steep price exceed the precision of floats."""
-        if not isinstance(self.price, prices.ExpPrice) or not self.objective(x) > _TOO_STEEP:
+        if not isinstance(self.price, prices.ExpPrice) or not solution.value > _TOO_STEEP:
             return ""
         total = float(self._positive_weights.sum())
         return (

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank import losses
+from convexrank.core.results import Solution
 from convexrank.data import keep
 from convexrank.modelling import Groups, Node, apply, maximum, mean
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
@@ -62,9 +63,9 @@ class RmaxPush(Bipartite):
         """Return the risk."""
         return mean(apply(self.loss.phi, maximum(f.negative) - f.positive))
 
-    def _remark(self, x: Array) -> str:
+    def _remark(self, solution: Solution) -> str:
         """Return a remark where the minimum is w = 0."""
-        return trivial_remark(self, x)
+        return trivial_remark(self, solution)
 
     def at_limit(self) -> PNormPush:
         r"""Return the problem that decides where the minimum is w = 0: the limit of PNormPush's directions, p → ∞.

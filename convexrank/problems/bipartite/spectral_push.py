@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank import losses
+from convexrank.core.results import Solution
 from convexrank.data import check_spectrum, keep
 from convexrank.modelling import Groups, Node, apply, mean, spectral_sum
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
@@ -76,9 +77,9 @@ class SpectralPush(Bipartite):
         """Return the risk."""
         return mean(apply(self.loss.phi, spectral_sum(f.negative, self.spectrum) - f.positive))
 
-    def _remark(self, x: Array) -> str:
+    def _remark(self, solution: Solution) -> str:
         """Return a remark where the minimum is w = 0."""
-        return remark_on_few(self, x)
+        return remark_on_few(self, solution)
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""

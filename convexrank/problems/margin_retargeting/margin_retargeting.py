@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.results import Certificate, Witness
+from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_nonnegative, check_vector, keep, keep_checked
 from convexrank.divergences import SquaredEuclidean
 from convexrank.problems.margin_retargeting._base import MarginScores, rewards_grow
@@ -293,7 +293,7 @@ class MarginRetargeting(MarginScores):
 
     # --- what is particular -----------------------------------------------------------------------------------------
 
-    def _remark(self, x: Array) -> str:
+    def _remark(self, solution: Solution) -> str:
         """Return a remark if the minimum is trivial."""
         return _TRIVIAL if self.trivial_minimum else ""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.core.capabilities import Shape
-from convexrank.core.results import Certificate, Witness
+from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_choice
 from convexrank.divergences import Divergence, resolve
 from convexrank.problems.queries._base import QueryScores, random_queries
@@ -279,14 +279,14 @@ class Retargeting(QueryScores):
         allowed = 1e-12 if link.quadratic and not link.simplex else _EVEN * size
         return bool((groups.maxima(values) - groups.minima(values) <= allowed).all())
 
-    def _remark(self, x: Array) -> str:
+    def _remark(self, solution: Solution) -> str:
         """Return a remark if an answer is the trivial minimum."""
         if self.zero_is_optimal and self._convex and self.l2 > 0:
             return (
                 "the only minimiser of this formulation is w = 0, whatever the data: the answer is where the solver "
                 "stopped on the way there; use margins (MarginRetargeting)"
             )
-        if self.zero_is_optimal and self.is_collapsed(x):
+        if self.zero_is_optimal and self.is_collapsed(solution.x):
             return (
                 "this is the trivial minimum: scores and targets of each query are even, nothing is learned; start "
                 "elsewhere (x0), lower l2, or use margins (MarginRetargeting)"

@@ -53,9 +53,6 @@ _SMALL = 10_000
 _USUAL = 1e-8
 # The limit at width 0 is the next point if it is no farther from that of the width than this share of its length.
 _BESIDE = 0.3
-# Where a round lowers the gap to no less than this share, the next begins where it did: with too few rows alone it may
-# lead astray. So many more are tried.
-_NO_GAIN, _TRIED = 0.5, 2
 # Where few rows are near a kink and l2 is tiny beside the features, most of a Newton step is rounding: shares of the
 # diagonal that are added until a step descends.
 _RIDGES = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
@@ -166,16 +163,13 @@ class Continuation:
         last = found.memory.here
         # at a trivial minimum, near 0, all rows tie: which are highest on the way there is what multipliers depend on
         beside = float(np.linalg.norm(found.x - last.w)) <= _BESIDE * float(np.linalg.norm(last.w))
-        here, first = seen[-1 if beside else 0], path.expected < math.inf
+        here = seen[-1 if beside else 0]
         after = replace(path, here=here, rounds=path.rounds - 1, sides=sides, expected=math.inf)
         ahead = advanced(after, state, seen)
         next_share = (
             max(share * _FEWER, _LEAST_ALONE) if ahead.residual < 0.1 * gap else min(share * _MORE, _MOST)
         )
-        memory = replace(ahead.memory, share=next_share)
-        if not first and not ahead.residual <= _NO_GAIN * gap:
-            memory = replace(memory, here=path.here, rounds=min(path.rounds - 1, _TRIED))
-        return replace(ahead, memory=memory)
+        return replace(ahead, memory=replace(ahead.memory, share=next_share))
 
     def _of_some_rows(self, problem: Convex, w: Array, width: float) -> tuple[Array, float, float]:
         """Solve with few rows, and with more; return the point, the width, and about how large a gap to expect."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +59,8 @@ class Path:
     steps: int = 0  # at this width
     steady: bool = False  # rounding hides any descent at this width
     idle: int = 0
+    useless: int = 0  # widths at which the limit is not tried, as it was no better, of these
+    waits: int = 0  # have passed
     rounds: int = 0  # on merged rows that are left
     share: float = 0.0  # of the rows near a kink that stand alone next
     expected: float = math.inf  # about the gap, before the first round
@@ -91,9 +94,11 @@ def begun(part: Convex, w: Array, width: float, shrink: float) -> State:
 
 
 def looked(problem: Convex, found: State, enough: float) -> list[Place]:
-    """Return what is known with all rows where a solve with merged ones has ended; at its limit, too, if that helps."""
+    """Return what is known with all rows where a solve with merged ones has its bound; at its best point, too."""
     last: Place = found.memory.here
-    seen = [place_at(problem, last.w, last.width)]
+    proved: Any = found.witness
+    w, width = (last.w, last.width) if proved is None else (proved.points[0], float(proved.widths[0]))
+    seen = [place_at(problem, w, width)]
     return seen if gap_of(seen) <= 2.0 * enough else [*seen, place_at(problem, found.x, last.width)]
 
 
@@ -134,7 +139,16 @@ def sufficient(path: Path, tol: float) -> float:
 def at_width(problem: Convex, path: Path, settled: Settled, width: float, state: State) -> State:
     """Return the state at another width from the path's tangent at that width or at 0, or from the last minimiser."""
     check_time()
-    seen = [place_at(problem, w, width) for w in (settled.at(width), settled.at(0.0))]
+    seen = [place_at(problem, settled.at(width), width)]
+    if path.waits < path.useless:  # of many rows the limit is seldom an answer, and its evaluation takes long
+        path = replace(path, waits=path.waits + 1)
+    else:
+        limit = place_at(problem, settled.at(0.0), width)
+        better = limit.objective < min(path.best, seen[0].objective) or limit.bound > max(
+            path.lower, seen[0].bound
+        )
+        useless = 0 if better or "Mergeable" not in problem.capabilities else min(2 * path.useless + 1, 3)
+        path, seen = replace(path, waits=0, useless=useless), [*seen, limit]
     if not min(one.smooth for one in seen) <= settled.most:
         seen.append(place_at(problem, settled.reached, width))
     start = min(seen, key=lambda one: one.smooth if math.isfinite(one.smooth) else math.inf)
