@@ -61,8 +61,7 @@ from convexrank.data.samples import (
     load_screening,
     load_web,
 )
-from convexrank.data.shards.dask_rows import DaskRows
-from convexrank.data.shards.shards import Shards
+from convexrank.data.shards.shards import DaskRows, Shards
 from convexrank.data.shards.watch import RankError
 
 __all__ = [
