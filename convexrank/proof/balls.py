@@ -23,6 +23,8 @@ from convexrank.core.results import Certificate, CertificateError
 
 try:
     from flint import arb, ctx
+    from flint import arb_mat as arb_mat
+    from flint import fmpq as fmpq
 except ImportError as error:  # an extra: the package does without
     raise ImportError("a proof needs ball arithmetic: pip install 'convexrank[proof]'.") from error
 Array = np.ndarray

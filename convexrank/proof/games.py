@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flint import arb_mat
 
 from convexrank.core.results import Certificate, CertificateError
 from convexrank.graphs import Graph
@@ -41,6 +40,7 @@ from convexrank.proof.balls import (
     Bounds,
     above,
     arb,
+    arb_mat,
     dot,
     exact,
     greatest,

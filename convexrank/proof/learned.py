@@ -32,7 +32,6 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from flint import arb_mat, fmpq
 
 from convexrank.core.minorants import InBalls
 from convexrank.core.results import Certificate, CertificateError
@@ -43,9 +42,11 @@ from convexrank.proof.balls import (
     Tangent,
     above,
     arb,
+    arb_mat,
     at_precision,
     dot,
     exact,
+    fmpq,
     placed,
     refined,
     total,

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
-from flint import arb_mat
 from scipy.linalg import qr
 
 from convexrank.backend.interruption import as_a_whole
@@ -42,6 +41,7 @@ from convexrank.proof.balls import (
     Tangent,
     above,
     arb,
+    arb_mat,
     around,
     at_precision,
     dot,

@@ -24,7 +24,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from flint import fmpq
 
 from convexrank.proof.balls import (
     ZERO,
@@ -33,6 +32,7 @@ from convexrank.proof.balls import (
     arb,
     dot,
     exact,
+    fmpq,
     log_sum_exp,
     midpoints,
     placed,

@@ -25,10 +25,21 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
-from flint import fmpq
 
 from convexrank.core.results import CertificateError
-from convexrank.proof.balls import ZERO, Balls, Tangent, arb, dot, greatest, midpoints, placed, power, total
+from convexrank.proof.balls import (
+    ZERO,
+    Balls,
+    Tangent,
+    arb,
+    dot,
+    fmpq,
+    greatest,
+    midpoints,
+    placed,
+    power,
+    total,
+)
 from convexrank.proof.generators import Generator
 
 Array = np.ndarray

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from flint import arb_mat
 from scipy import sparse
 
 from convexrank.backend.design import held_as
@@ -18,6 +17,7 @@ from convexrank.proof.balls import (
     Balls,
     above,
     arb,
+    arb_mat,
     dot,
     exact,
     greatest,
