@@ -156,8 +156,8 @@ from convexrank.estimators.graph_ranks import (
 from convexrank.features.shapes import shapes as shapes
 from convexrank.graphs import Graph as Graph
 from convexrank.graphs import LabelledGraph as LabelledGraph
+from convexrank.problems._cvxpy import CvxpyFormulation as CvxpyFormulation
 from convexrank.problems._formulation import Formulation as Formulation
-from convexrank.problems._from_cvxpy import CvxpyFormulation as CvxpyFormulation
 from convexrank.verification.loss.report import LossReport as LossReport
 from convexrank.verification.loss.verify import verify_loss as verify_loss
 from convexrank.verification.report import Report as Report

@@ -32,7 +32,7 @@ from convexrank.backend.dual_numbers import Dual, elementary, plain
 from convexrank.backend.jax_oracles import uses_jax
 
 # Those of cvxpy alone, and where they are: imported when they are used.
-_PLACE = "convexrank.problems._cvxpy_atoms"
+_PLACE = "convexrank.problems._cvxpy"
 _OF_RISKS = ("log_mean_exp", "mean_of_highest", "pair_sums", "spectral_sum")
 
 __all__ = [  # noqa: PLE0604 - a tuple of strings

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from convexrank.problems.page_rank_game.page_rank_dual import PageRankDual
     from convexrank.problems.page_rank_game.page_rank_game import PageRankGame
     from convexrank.problems.queries.rank_cosine import RankCosine
-    from convexrank.problems.realizable.realizable_link import RealizableLink
     from convexrank.problems.retargeting.retargeting import Retargeting
     from convexrank.problems.single_index.kernel_learned_divergence import KernelLearnedDivergence
     from convexrank.problems.single_index.learned_divergence import LearnedDivergence
+    from convexrank.problems.single_index.realizable_link import RealizableLink
 
     def every(x: Problem) -> can.Solvable:
         return x

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import convexrank as cr
 from convexrank.consensus import CandidateSets, Polytopes, blend, brew
-from convexrank.consensus.with_teleport import absorb
+from convexrank.consensus.candidates import absorb
 from convexrank.problems.consensus.consensus_rank import ConsensusRank
 from convexrank.solvers.descent.multi_start import MultiStart
 from tests.test_consensus_sets import KINDS, draw, ranks_of

@@ -20,8 +20,8 @@ from convexrank.consensus import (
     intervals,
     score_intervals,
 )
+from convexrank.consensus.candidates import absorb
 from convexrank.consensus.extreme_scores import choices_of, extremes
-from convexrank.consensus.with_teleport import absorb
 from tests.tolerances import tolerance
 
 SEEDS = st.integers(0, 10_000)

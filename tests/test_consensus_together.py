@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import convexrank as cr
 from convexrank.consensus import CandidateSets, PartialOrders, Polytopes
+from convexrank.consensus.candidates import absorb
 from convexrank.consensus.projections import Boxes, Pairs, nearest_in_hull
-from convexrank.consensus.with_teleport import absorb
 from tests.tolerances import tolerance
 
 KINDS = ("candidates", "pairs", "boxes", "inequalities", "links", "chains", "overlapping")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from convexrank.data.deprecation import renamed
+from convexrank.data.messages import renamed
 
 
 class Ruler:

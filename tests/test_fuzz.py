@@ -150,7 +150,7 @@ def test_planted_faults_are_found(function, monkeypatch):
 
 
 def test_only_what_never_ends_is_not_waited_for():
-    link = "convexrank.problems.realizable.realizable_link.RealizableLink#0:RealizableLink"
+    link = "convexrank.problems.single_index.realizable_link.RealizableLink#0:RealizableLink"
     assert is_endless(link, "X", "~an entry 2**63")
     assert not is_endless(link, "X", "~an entry 1.5")
     assert not is_endless(link, "y", "~an entry 2**63")
@@ -160,7 +160,7 @@ def test_only_what_never_ends_is_not_waited_for():
 FOUND = [
     ("convexrank.problems.graph_ranks.lpq_rank.LpqRank", "k"),
     ("convexrank.data.files.letor.read_letor", "n_features"),
-    ("convexrank.jax_losses.margins.margin_retargeting", "offsets"),
+    ("convexrank.jax_losses.lists.margin_retargeting", "offsets"),
     ("convexrank.regularizers.penalty.Penalty", "nonnegative"),
     ("convexrank.estimators.cross_validated.RetargetingRankerCV", "bound"),
     ("convexrank.estimators.cross_validated.PushRankerCV", "y"),
@@ -170,21 +170,21 @@ FOUND = [
     ("convexrank.estimators.online.OnlineMEMR", "sigma"),
     ("convexrank.divergences.from_expression.FromGenerator", "upper"),
     ("convexrank.prices.priced", "price"),
-    ("convexrank.jax_losses.margins.margin_retargeting", "grades"),
-    ("convexrank.jax_losses.margins.margin_retargeting", "margin"),
-    ("convexrank.inference.promises.lists.top_hits", "k"),
+    ("convexrank.jax_losses.lists.margin_retargeting", "grades"),
+    ("convexrank.jax_losses.lists.margin_retargeting", "margin"),
+    ("convexrank.inference.promised_lists.top_hits", "k"),
     ("convexrank.plotting.graphs.graph", "marked"),
     ("convexrank.plotting.pairs.pair_contributions", "p"),
     ("convexrank.plotting.shapes.link", "points"),
     ("convexrank.problems.page_rank_game.page_rank_game.PageRankGame", "norm"),
     ("convexrank.problems.bipartite.top_push.TopPush", "l1"),
     ("convexrank.problems.margin_retargeting.margin_retargeting.MarginRetargeting", "bound"),
-    ("convexrank.problems.realizable.realizable_link.RealizableLink", "X"),
+    ("convexrank.problems.single_index.realizable_link.RealizableLink", "X"),
     ("convexrank.problems.single_index.kernel_learned_divergence.KernelLearnedDivergence", "K"),
     ("convexrank.features.thresholds.Thresholds", "X"),
     ("convexrank.regularizers.norms.soft_threshold", "v"),
     ("convexrank.divergences.projections.project_halfspace", "y"),
-    ("convexrank.inference.promises.thresholds.threshold", "scores"),
+    ("convexrank.inference.promises.threshold", "scores"),
     ("convexrank.estimators.cross_validated.RetargetingRankerCV", "qid"),
     ("convexrank.inference.intervals.m_ary_risk_interval", "m"),
     ("convexrank.inference.intervals.m_ary_risk_interval", "y"),

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.io import mmwrite
 
 import convexrank as cr
-from convexrank.graphs.io import build
+from convexrank.graphs import build
 from tests.tolerances import tolerance
 
 DANGLING = ("teleport", "uniform", "drop")

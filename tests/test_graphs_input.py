@@ -14,9 +14,9 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.data.files.lines import is_packed
-from convexrank.graphs import reach
-from convexrank.graphs.io import edge_lists
+from convexrank.graphs import edge_lists
 from convexrank.problems import PageRank
+from convexrank.problems.graph_ranks import trust_propagation
 from tests.tolerances import tolerance
 
 CYCLE = cr.Graph.from_edges([0, 1, 2], [1, 2, 0])
@@ -88,7 +88,7 @@ def test_long_lists_are_read_as_short_ones(tmp_path, monkeypatch, options, delim
         fast[is_packed(given[0])] += made is not None
         return made
 
-    monkeypatch.setattr("convexrank.graphs.io.edge_lists.read_long", noticed)
+    monkeypatch.setattr("convexrank.graphs.edge_lists.read_long", noticed)
     for trial in range(60):
         usual = ["ann", "bob", "cat", "dan"]
         fields = usual if trial % 3 else _FIELDS
@@ -335,7 +335,7 @@ def test_trust_without_propagation_is_the_seeds():
 
 @pytest.mark.parametrize("rounds", [0, 1, 64])
 def test_what_seeds_reach(rounds, monkeypatch):
-    monkeypatch.setattr(reach, "_ROUNDS", rounds)
+    monkeypatch.setattr(trust_propagation, "_ROUNDS_OF_REACH", rounds)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         n, m = int(rng.integers(1, 9)), int(rng.integers(0, 12))
@@ -345,7 +345,7 @@ def test_what_seeds_reach(rounds, monkeypatch):
         for _, a, b in itertools.product(range(n), *map(range, (n, n))):
             if a in wanted and ((ends[0] == a) & (ends[1] == b)).any():
                 wanted.add(b)
-        found = reach.reached_from(cr.Graph.from_edges(*ends, n=n), start)
+        found = trust_propagation.reached_from(cr.Graph.from_edges(*ends, n=n), start)
         assert set(np.flatnonzero(found).tolist()) == wanted
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.backend.deadline import ending_after
+from convexrank.backend.interruption import ending_after
 from convexrank.core.capabilities import Batched
 from convexrank.core.results import Status
 from convexrank.inference import weights as resampling

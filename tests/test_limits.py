@@ -13,8 +13,14 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.backend import deadline
-from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, rounds_in_time, time_left
+from convexrank.backend import interruption
+from convexrank.backend.interruption import (
+    OutOfTimeError,
+    check_time,
+    ending_after,
+    rounds_in_time,
+    time_left,
+)
 from convexrank.core.capabilities import value_at
 from convexrank.core.loop import STOPPED, Options, State, moment_after
 from convexrank.modelling import program
@@ -387,17 +393,17 @@ def test_ctrl_c_inside_a_callback_of_jax_is_an_interruption(rows, call, monkeypa
 def test_other_errors_of_jax_are_no_interruption():
     wrapped = type("JaxRuntimeError", (RuntimeError,), {})
     assert (
-        deadline.stopped_inside(wrapped("INTERNAL: CpuCallback error\nTraceback:\nKeyboardInterrupt"))
+        interruption.stopped_inside(wrapped("INTERNAL: CpuCallback error\nTraceback:\nKeyboardInterrupt"))
         is KeyboardInterrupt
     )
     assert (
-        deadline.stopped_inside(wrapped("callback\nconvexrank.backend.deadline.OutOfTimeError: "))
+        interruption.stopped_inside(wrapped("callback\nconvexrank.backend.interruption.OutOfTimeError: "))
         is OutOfTimeError
     )
-    assert deadline.stopped_inside(wrapped("RESOURCE_EXHAUSTED: out of memory")) is None
-    assert deadline.stopped_inside(wrapped("callback\nValueError: no KeyboardInterrupt")) is None
-    assert deadline.stopped_inside(ValueError("KeyboardInterrupt")) is None
-    assert deadline.stopped_inside(KeyboardInterrupt()) is KeyboardInterrupt
+    assert interruption.stopped_inside(wrapped("RESOURCE_EXHAUSTED: out of memory")) is None
+    assert interruption.stopped_inside(wrapped("callback\nValueError: no KeyboardInterrupt")) is None
+    assert interruption.stopped_inside(ValueError("KeyboardInterrupt")) is None
+    assert interruption.stopped_inside(KeyboardInterrupt()) is KeyboardInterrupt
 
 
 def test_the_exact_solver_keeps_its_time_while_evidence_is_looked_for(monkeypatch):

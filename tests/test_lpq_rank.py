@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.graphs.io import build
+from convexrank.graphs import build
 from convexrank.problems import LpqRank
 from convexrank.problems.graph_ranks._base import certified_prefix, random_graph
 from tests.graph_files import real_graph

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.graphs.io.build import nth_range
+from convexrank.graphs.build import nth_range
 from convexrank.solvers.fixed_point import _mesh
 from convexrank.solvers.fixed_point._mesh import OnMesh, _ranges, count_together
 from tests.tolerances import tolerance

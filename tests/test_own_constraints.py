@@ -12,7 +12,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.core.loop import scale_of
-from convexrank.solvers.own_constraints import Multipliers, UnderConstraints
+from convexrank.solvers.own import Multipliers, UnderConstraints
 from tests.tolerances import tolerance
 
 problems = cr.problems

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.graphs import transition
-from convexrank.graphs.io import build
+from convexrank.graphs import build, transition
 from convexrank.problems.graph_ranks.page_rank import PageRank
 from tests.graph_files import LISTS, real_graph
 from tests.tolerances import tolerance

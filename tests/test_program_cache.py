@@ -17,7 +17,7 @@ from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
 
 import convexrank
-import convexrank.backend.program_cache as program_cache
+import convexrank.backend.compilation as program_cache
 from convexrank.backend.compilation import jit
 from convexrank.backend.host_callback import call_on_host
 from convexrank.backend.jax_oracles import with_x64

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from convexrank import calibration, inference
-from convexrank.inference.promises import thresholds
+from convexrank.inference import promises
 from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")
@@ -386,9 +386,9 @@ def test_messages_have_the_digits_of_the_caller():
 
 def test_the_rows_that_are_needed_are_the_fewest():
     for rate, delta, m in ((0.1, 0.1, 1), (0.2, 0.2, 1), (0.5, 0.25, 2), (0.1, 1e-3, 3)):
-        assert thresholds.rows_needed(rate, delta) == m  # whole numbers, which logarithms miss by rounding
+        assert promises.rows_needed(rate, delta) == m  # whole numbers, which logarithms miss by rounding
     for rate in (0.3, 0.9, 0.99):
-        m = thresholds.rows_needed(rate, 0.05)
+        m = promises.rows_needed(rate, 0.05)
         assert rate**m <= 0.05 < rate ** (m - 1)
     with pytest.raises(ValueError, match="promise less"):
         inference.threshold([0, 1, 0], [0.1, 0.2, 0.3], max_fpr=1e-17)

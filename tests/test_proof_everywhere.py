@@ -16,7 +16,7 @@ from tests.tolerances import tolerance
 
 pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
 
-from convexrank.proof import balls, kernel  # needs flint
+from convexrank.proof import balls, learned  # needs flint
 
 
 def solved(problem, **options):
@@ -252,7 +252,7 @@ def test_a_tangent_of_a_bounded_link_is_a_minorant(strong, smooth, bounds):
 @pytest.mark.parametrize(("strong", "smooth", "bounds"), LINKS)
 def test_evidence_for_a_link_may_be_anything(strong, smooth, bounds):
     """A link of noise gives a minorant all the same, and the slack says how loose it is."""
-    from convexrank.proof.targets.links import LinkClass, tangent_of_bounded_links
+    from convexrank.proof.learned import LinkClass, tangent_of_bounded_links
 
     problem = links(strong, smooth, bounds)
     rng = np.random.default_rng(2)
@@ -306,7 +306,7 @@ def test_a_kernel_with_a_negative_eigenvalue_is_shifted_and_says_so():
         K = 0.5 * (K + K.T)
         problem = cr.problems.KernelLearnedDivergence(K, rng.normal(size=7), strong=1.0, l2=0.01)
         solution = problem.solve()
-        proof, shift = solution.prove(), kernel.shift_for(K)
+        proof, shift = solution.prove(), learned.shift_for(K)
         assert (shift > 0.0) == (rational_least_pivot(K) < 0)
         assert rational_least_pivot(K + 0.0) >= 0 or "added to the diagonal" in str(proof)
         assert proof.gap <= 2.0 * solution.gap + tolerance("certificate found anew")
@@ -325,7 +325,7 @@ def test_a_kernel_with_a_negative_eigenvalue_is_shifted_and_says_so():
 
 def test_a_kernel_that_is_far_from_one_is_refused():
     with pytest.raises(cr.CertificateError, match="no rounding"):
-        kernel.shift_for(np.array([[0.0, 1.0], [1.0, 0.0]]) * 1e-300 + np.diag([1.0, -1.0]))
+        learned.shift_for(np.array([[0.0, 1.0], [1.0, 0.0]]) * 1e-300 + np.diag([1.0, -1.0]))
 
 
 # --- the game and consensus -------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.core.results import Status
-from convexrank.problems.realizable.realizable_link import ImageOfBall, RealizableLink, RealizableScores
+from convexrank.problems.single_index.realizable_link import ImageOfBall, RealizableLink, RealizableScores
 from convexrank.solvers.two_sets import ADMM, ParallelProjections, SequentialProjections
 from tests.tolerances import tolerance
 

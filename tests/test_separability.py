@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 import convexrank as cr
-from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after
+from convexrank.backend.interruption import OutOfTimeError, check_time, ending_after
 from convexrank.core import separability
 from convexrank.core.results import Status
 from convexrank.core.separability import find_separation

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.graphs.stored import building, pages, pieces
+from convexrank.graphs import building, edge_blocks, pieces
 from tests.tolerances import tolerance
 
 
@@ -25,7 +25,7 @@ from tests.tolerances import tolerance
 def small_steps(monkeypatch):
     """Pieces and stretches of a few edges, so that small graphs have many of them."""
     for name in ("STRETCH", "BLOCK"):
-        monkeypatch.setattr(pages, name, 7)
+        monkeypatch.setattr(edge_blocks, name, 7)
     for module in (pieces, building):
         monkeypatch.setattr(module, "ROWS", 5)
 
@@ -255,7 +255,7 @@ def test_a_killed_build_leaves_nothing_that_opens(tmp_path):
 import os
 import numpy as np
 import convexrank as cr
-from convexrank.graphs.stored import building
+from convexrank.graphs import building
 building.seal = lambda folder: os._exit(9)  # all arrays are there
 cr.Graph.build((np.array([0, 1]), np.array([1, 2])), {str(tmp_path / "graph")!r})
 """
@@ -433,7 +433,7 @@ def test_blocks_have_the_edges_into_their_nodes(stored, small_steps):
 def test_ranges_are_sets_of_rows():
     rng = np.random.default_rng(0)
     for _ in range(20):
-        ranges, rows = pages.Ranges(), set()
+        ranges, rows = edge_blocks.Ranges(), set()
         for _ in range(12):
             first, last = sorted(rng.integers(0, 30, 2).tolist())
             assert ranges.covers(first, last + 1) == (set(range(first, last + 1)) <= rows)
@@ -557,7 +557,7 @@ class BvGraph:
 def test_webgraphs_are_read_through_their_package(tmp_path, monkeypatch):
     import types
 
-    from convexrank.graphs.stored import pieces
+    from convexrank.graphs import pieces
 
     monkeypatch.setitem(sys.modules, "webgraph", types.SimpleNamespace(BvGraph=BvGraph))
     for name in ("crawl", "broken"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.links.compiled import power_marginal
+from convexrank.links.marginal_cost import power_marginal
 from tests.tolerances import TOLERANCES, tolerance
 
 LearnedDivergence = cr.problems.LearnedDivergence

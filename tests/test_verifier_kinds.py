@@ -15,7 +15,7 @@ from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Solution, Status
 from convexrank.problems import REGISTRY
-from convexrank.verification import convex
+from convexrank.verification import comparison
 from tests.tolerances import tolerance
 
 FIXED = [name for name, cls in REGISTRY.items() if "FixedPoint" in cls.random(0).capabilities]
@@ -370,7 +370,7 @@ class Stated:
         return w
 
 
-@pytest.mark.parametrize("check", [convex._check_slopes, convex._check_gradient])
+@pytest.mark.parametrize("check", [comparison._check_slopes, comparison._check_gradient])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_slope_that_is_wrong_by_a_thousandth_is_found_on_either_side(check, sign):
     w = 3.0 * sign * np.ones(4)
@@ -388,7 +388,7 @@ def test_a_model_without_values_is_not_silently_passed(monkeypatch):
     problem = REGISTRY["MarginRetargeting"].random(0)
     model = problem.to_cvxpy()
     assert model.auxiliary
-    assert not [*convex._check_oracles(problem, model, np.random.default_rng(0))]
+    assert not [*comparison._check_oracles(problem, model, np.random.default_rng(0))]
     monkeypatch.setattr(CvxpyModel, "value_at", lambda *_: math.nan)
-    (failure,) = convex._check_oracles(problem, model, np.random.default_rng(0))
+    (failure,) = comparison._check_oracles(problem, model, np.random.default_rng(0))
     assert "nothing was compared" in failure

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.consensus.candidates import Absorbed
 from convexrank.consensus.intervals import score_intervals
-from convexrank.consensus.with_teleport import Absorbed
 
 __all__ = ["OptimisticBound", "optimistic_bound"]
 

@@ -21,8 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.compilation import SMALL, jit
-from convexrank.backend.deadline import check_time
-from convexrank.backend.interruption import held
+from convexrank.backend.interruption import check_time, held
 
 _OPEN = (None, "allow", "log")
 # Processes that were forked from one in which JAX had started its threads, which do not come along.

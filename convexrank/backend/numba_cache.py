@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
+from convexrank.backend.compilation import cache_folder, is_private, private_folder
 from convexrank.backend.interruption import held
-from convexrank.backend.program_cache import cache_folder, is_private, private_folder
 
 with held():
     import numba

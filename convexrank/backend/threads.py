@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 
 P = TypeVar("P")
 R = TypeVar("R")

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from convexrank.backend.progress import progress_bar
 from convexrank.backend.threads import in_threads
-from convexrank.consensus.with_teleport import Absorbed
+from convexrank.consensus.candidates import Absorbed
 from convexrank.graphs.compiled.edge_sums import IDS, INT, LONG, NOTHING, REAL, REAL_OUT, compiled
 
 Array = np.ndarray

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.progress import progress_bar
-from convexrank.consensus.with_teleport import Absorbed, absorb
+from convexrank.consensus.candidates import Absorbed, absorb
 from convexrank.data import check_flag, check_nodes
-from convexrank.data.deprecation import progress_as_verbose
+from convexrank.data.messages import progress_as_verbose
 from convexrank.data.nodes import as_frame, called, names_of, numbers_of
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexrank.backend.deadline import OutOfTimeError, check_time
+from convexrank.backend.interruption import OutOfTimeError, check_time
 from convexrank.core.minorants import EPS, Bundle, LinearRisk, Minorant, rounding
 from convexrank.core.results import Certificate, Witness
 from convexrank.regularizers import L1Ball, L2Ball, Penalty

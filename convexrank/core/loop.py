@@ -13,8 +13,14 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from convexrank.backend.deadline import OutOfTimeError, ending_after, stopped_inside
-from convexrank.backend.interruption import NOW, answered, check_interruption
+from convexrank.backend.interruption import (
+    NOW,
+    OutOfTimeError,
+    answered,
+    check_interruption,
+    ending_after,
+    stopped_inside,
+)
 from convexrank.backend.progress import LOGGER, level_of_caller, progress_bar
 from convexrank.core.capabilities import (
     Advice,

@@ -18,8 +18,8 @@ from convexrank.core.loop import SolverLike
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.core.solving import resolve
 from convexrank.data import check_flag, check_integer, check_nonnegative, check_positive, check_vector, shown
-from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.display import html_table, number_text, sparkline
+from convexrank.data.messages import progress_as_verbose
 from convexrank.data.nodes import pandas
 
 Array = np.ndarray

@@ -27,8 +27,7 @@ from convexrank.core.paths import Path, path
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
 from convexrank.core.solving import home_of, solve
 from convexrank.data import check_vector, refuse_edited
-from convexrank.data.deprecation import progress_as_verbose
-from convexrank.data.messages import not_installed
+from convexrank.data.messages import not_installed, progress_as_verbose
 
 __all__ = ["Problem"]
 

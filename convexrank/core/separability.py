@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.deadline import check_time, time_left
 from convexrank.backend.design import dense
+from convexrank.backend.interruption import check_time, time_left
 
 Array = np.ndarray
 

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.deadline import OutOfTimeError, ending_after
-from convexrank.backend.interruption import Block, import_module
+from convexrank.backend.interruption import Block, OutOfTimeError, ending_after, import_module
 from convexrank.backend.progress import LOGGER, level_of_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Advice, Face, Ordered, Solvable, members
@@ -40,8 +39,8 @@ SOLVERS = {
     "gradient": "descent.gradient:Gradient",
     "stochastic-gradient": "descent.stochastic_gradient:StochasticGradient",
     "boosting": "descent.boosting:Boosting",
-    "through-primal": "saddle.through_primal:ThroughPrimal",
-    "multiplier-search": "saddle.multiplier_search:MultiplierSearch",
+    "through-primal": "saddle.through_another:ThroughPrimal",
+    "multiplier-search": "saddle.through_another:MultiplierSearch",
     "unit-step": "single_index:UnitStep",
     "isotron": "single_index:Isotron",
     "slisotron": "single_index:Slisotron",
@@ -65,7 +64,7 @@ SOLVERS = {
 # Those that run on a device, in the order in which they are tried.
 _COMPILED = ("jax-newton", "jax-accelerated", "jax-no-regret-play")
 # What runs a function of the caller's own.
-_OWN = "own_algorithm:OwnAlgorithm"
+_OWN = "own:OwnAlgorithm"
 
 
 @cache

@@ -39,7 +39,6 @@ from convexrank.data.chunks.chunks import Chunks
 from convexrank.data.fields import keep, keep_checked, refuse_edited
 from convexrank.data.files.letor import LetorData, read_letor, read_query_sizes, write_query_sizes
 from convexrank.data.files.tables import TableData, read_columns, read_table
-from convexrank.data.folds import LetorFold, letor_folds
 from convexrank.data.frames import (
     check_same_index,
     codes_of,
@@ -47,22 +46,23 @@ from convexrank.data.frames import (
     index_of,
     is_missing,
     refuse_missing,
+    well_formed,
 )
 from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.data.messages import did_you_mean, shown
 from convexrank.data.nodes import check_nodes
 from convexrank.data.samples import (
+    LetorFold,
     Sample,
     WebSample,
+    letor_folds,
     load_dose_response,
     load_queries,
     load_screening,
     load_web,
 )
-from convexrank.data.shards.dask_rows import DaskRows
-from convexrank.data.shards.shards import Shards
+from convexrank.data.shards.shards import DaskRows, Shards
 from convexrank.data.shards.watch import RankError
-from convexrank.data.sparse_matrices import well_formed
 
 __all__ = [
     "Chunks",

@@ -1,4 +1,4 @@
-"""Query groups: ids in any order become one flat, contiguous layout, once and in one place."""
+"""Query groups: ids in any order become one flat, contiguous layout, once and in one place; and gains of grades."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property, read_only
 from convexrank.data.checks.arrays import check_groups, read_array
-from convexrank.data.checks.values import check_flag, check_integer
+from convexrank.data.checks.values import check_choice, check_flag, check_integer
 from convexrank.data.frames import refuse_missing
 
 __all__ = ["QueryGroups", "as_groups"]
@@ -318,3 +318,30 @@ def as_groups(qid: Any, length: int, *, required: bool = False, name: str = "qid
             f"{name} groups {qid.rows} rows, expected {length}, one for each row; pass groups of these rows."
         )
     return qid
+
+
+# The sum of so many rows of such a grade that fit in memory is still finite.
+_LARGEST_EXPONENT = 980.0
+_GAINS = {"exp2": "exp2", "linear": "linear"}
+
+
+def gains(grades: np.ndarray, gain: str) -> np.ndarray:
+    """Return what each grade is worth: 2^y − 1 for "exp2", y itself for "linear"; at least 0.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, negative grades, or grades for which sums of 2^y are not finite.
+    """
+    check_choice(gain, _GAINS, "gain")
+    if grades.min() < 0:
+        raise ValueError(
+            f"y has the negative grade {grades.min():g}, expected grades of at least 0: shift them, or pass y > 0."
+        )
+    if gain == "linear":
+        return grades
+    if grades.max() > _LARGEST_EXPONENT:
+        raise ValueError(
+            f"y has the grade {grades.max():g}, for which sums of 2**y are not finite; pass gain='linear'."
+        )
+    return np.expm1(grades * np.log(2.0))

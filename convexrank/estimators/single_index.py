@@ -25,7 +25,7 @@ from convexrank.data import (
     check_probability,
     check_vector,
 )
-from convexrank.data.deprecation import renamed
+from convexrank.data.messages import renamed
 from convexrank.estimators._linear_ranker import LinearEstimator, check_counts
 from convexrank.estimators.held_out import checksum, conformal_reach
 from convexrank.links import fit_link

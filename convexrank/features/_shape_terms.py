@@ -14,8 +14,7 @@ from convexrank.backend.cached import read_only
 from convexrank.backend.design import held_as
 from convexrank.data import shown
 from convexrank.features._levels import ColumnLevels
-from convexrank.features.products import Products
-from convexrank.features.stacked import Stacked
+from convexrank.features.products import Products, Stacked
 from convexrank.features.thresholds import Thresholds
 
 Array = np.ndarray

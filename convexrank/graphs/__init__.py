@@ -5,7 +5,7 @@ from __future__ import annotations
 from convexrank.graphs.farms import Farm, FarmGain, farm_gain, inject_farm
 from convexrank.graphs.graph import Graph
 from convexrank.graphs.labelled import LabelledGraph, equal_inflows, small_farm
-from convexrank.graphs.stored.pieces import WebGraph
+from convexrank.graphs.pieces import WebGraph
 from convexrank.graphs.transition import Transition
 
 __all__ = [

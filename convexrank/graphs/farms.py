@@ -11,7 +11,7 @@ import numpy as np
 
 from convexrank.backend.progress import progress_bar
 from convexrank.data import check_choice, check_flag, check_integer, check_list, check_vector, shown
-from convexrank.data.deprecation import progress_as_verbose
+from convexrank.data.messages import progress_as_verbose
 from convexrank.data.nodes import as_frame
 from convexrank.graphs.graph import Graph
 

@@ -21,10 +21,9 @@ from convexrank.data import (
     index_of,
     read_array,
 )
-from convexrank.data.deprecation import progress_as_verbose
+from convexrank.data.messages import progress_as_verbose
 from convexrank.data.nodes import as_series, check_names
-from convexrank.graphs.edge_blocks import EdgeBlock, each_block, one_a_node, refuse_broken, refuse_extremes
-from convexrank.graphs.io.build import (
+from convexrank.graphs.build import (
     assemble,
     check_edge_weights,
     check_endpoints,
@@ -35,7 +34,14 @@ from convexrank.graphs.io.build import (
     edges_of_scipy,
     out_degrees,
 )
-from convexrank.graphs.stored.pages import Pages
+from convexrank.graphs.edge_blocks import (
+    EdgeBlock,
+    Pages,
+    each_block,
+    one_a_node,
+    refuse_broken,
+    refuse_extremes,
+)
 from convexrank.graphs.transition import Transition
 
 Array = np.ndarray
@@ -241,8 +247,8 @@ class Graph:
         UserWarning
             When the first line of a short file may be the numbers of nodes and edges.
         """
-        from convexrank.graphs.io.build import read_matrix
-        from convexrank.graphs.io.edge_lists import read_edges
+        from convexrank.graphs.build import read_matrix
+        from convexrank.graphs.edge_lists import read_edges
 
         name = Path(path).name.removesuffix(".gz")
         if name.endswith(".mtx"):
@@ -285,7 +291,7 @@ class Graph:
         ...     cr.Graph.open(folder + "/links")
         Graph(n=3, m=3, in files)
         """
-        from convexrank.graphs.stored.building import write_graph
+        from convexrank.graphs.building import write_graph
 
         write_graph(self, Path(check_path(path)))
 
@@ -309,7 +315,7 @@ class Graph:
             When the path is not such a folder, its writing was interrupted, or its files differ from the manifest.
             Sizes and a sample of each file are compared here; ids and weights are checked when they are first read.
         """
-        from convexrank.graphs.stored.building import opened
+        from convexrank.graphs.building import opened
 
         pages, names = opened(Path(check_path(path)))
         graph = cls.__new__(cls)
@@ -364,8 +370,8 @@ class Graph:
         ...     cr.problems.PageRank(graph).solve().x.round(4).tolist()
         [0.3878, 0.2148, 0.3974]
         """
-        from convexrank.graphs.stored.building import build
-        from convexrank.graphs.stored.pieces import EdgePieces
+        from convexrank.graphs.building import build
+        from convexrank.graphs.pieces import EdgePieces
 
         pieces = EdgePieces.of(
             edges, delimiter, weighted, skip_rows, None if n is None else check_integer(n, "n", 1)

@@ -16,8 +16,8 @@ from convexrank.data import (
     refuse_missing,
 )
 from convexrank.data.nodes import check_names
+from convexrank.graphs.build import check_endpoints, column_of, edges_of_pandas
 from convexrank.graphs.graph import Graph
-from convexrank.graphs.io.build import check_endpoints, column_of, edges_of_pandas
 
 Array = np.ndarray
 

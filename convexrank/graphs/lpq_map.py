@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.graphs.build import cuts, each_range
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
 from convexrank.graphs.graph import Graph
-from convexrank.graphs.io.build import cuts, each_range
 
 Array = np.ndarray
 

@@ -55,8 +55,8 @@ from convexrank.inference.intervals import (
 )
 from convexrank.inference.monitoring import Monitoring, monitor
 from convexrank.inference.planning import sample_size
-from convexrank.inference.promises.lists import ListLength, Lists, TopHits, list_length, top_hits
-from convexrank.inference.promises.thresholds import Threshold, threshold
+from convexrank.inference.promised_lists import ListLength, Lists, TopHits, list_length, top_hits
+from convexrank.inference.promises import Threshold, threshold
 from convexrank.inference.results import Band, Comparison, Difference, Interval, SampleSize
 from convexrank.inference.weights import (
     SelectionFrequencies,

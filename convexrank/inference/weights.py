@@ -11,8 +11,8 @@ import numpy as np
 from convexrank.backend.interruption import as_a_whole
 from convexrank.core.many import Solutions, solve_many
 from convexrank.data import check_flag, check_integer, check_probability, check_vector, shown
-from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.fields import parameters_of
+from convexrank.data.messages import progress_as_verbose
 
 __all__ = ["SelectionFrequencies", "WeightIntervals", "bootstrap_weights", "stability_selection"]
 

@@ -13,8 +13,7 @@ is unknown or out of range, ``queries`` is not an integer of at least 1, or shap
 
 from __future__ import annotations
 
-from convexrank.jax_losses.lists import list_net, ndcg_regression, rank_cosine, rank_svm
-from convexrank.jax_losses.margins import margin_retargeting
+from convexrank.jax_losses.lists import list_net, margin_retargeting, ndcg_regression, rank_cosine, rank_svm
 from convexrank.jax_losses.rows import numbered, retargeting
 
 __all__ = [

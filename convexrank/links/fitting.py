@@ -131,7 +131,7 @@ def cut_off(
 
         ends = nested_roots(link, float(scores[0]), float(scores[-1]), low, high)
         return np.clip(scores, *ends), None
-    from convexrank.links.compiled import cut_off_isotonic  # slow to import
+    from convexrank.links.cut_off_isotonic import cut_off_isotonic  # slow to import
 
     shift, centre = float(scores.mean()), float(ranked.mean())
     alpha = (scores - shift) / smooth

@@ -70,10 +70,9 @@ order_distance            footrule of two ranks, on some of the pages          h
 from __future__ import annotations
 
 from convexrank.metrics import conventions
-from convexrank.metrics.agreement import kendall_tau, spearman_footrule
 from convexrank.metrics.gain import average_reciprocal_rank, dcg, expected_reciprocal_rank, ndcg
 from convexrank.metrics.push import auc, heights, partial_auc, push_risk, r_max, r_p, reverse_heights
-from convexrank.metrics.risk import RankingRisk, ranking_risk
+from convexrank.metrics.risk import RankingRisk, kendall_tau, ranking_risk, spearman_footrule
 from convexrank.metrics.spam import order_distance, spam_mass, spam_met
 from convexrank.metrics.tables import MetricsTable, named, scorer, table
 from convexrank.metrics.top import (

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from convexrank.data import check_choice, check_nonnegative
-from convexrank.data.gains import gains
+from convexrank.data.groups import gains
 from convexrank.metrics.queries import (
     Empty,
     QueryRanking,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.deadline import MANY, check_time
+from convexrank.backend.interruption import MANY, check_time
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.pairs import is_running
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp

@@ -22,7 +22,7 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import is_integer
 from convexrank.data.rankers import scores_of
-from convexrank.inference.promises.thresholds import promise_of, read_held_out, threshold_on
+from convexrank.inference.promises import promise_of, read_held_out, threshold_on
 from convexrank.metrics import precision_at
 from convexrank.metrics.queries import tally
 from convexrank.plotting.style import axes, check_mapping, label_text, sequence, styles

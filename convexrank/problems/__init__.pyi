@@ -23,7 +23,7 @@ from convexrank.problems.single_index.learned_divergence import LearnedDivergenc
 from convexrank.problems.single_index.kernel_learned_divergence import (
     KernelLearnedDivergence as KernelLearnedDivergence,
 )
-from convexrank.problems.realizable.realizable_link import RealizableLink as RealizableLink
+from convexrank.problems.single_index.realizable_link import RealizableLink as RealizableLink
 from convexrank.problems.queries.list_net import ListNet as ListNet
 from convexrank.problems.queries.xe_ndcg import XENDCG as XENDCG
 from convexrank.problems.queries.list_mle import ListMLE as ListMLE

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 
 Array = np.ndarray
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from convexrank.backend.deadline import time_left
+from convexrank.backend.interruption import time_left
 from convexrank.core.capabilities import Exact, Modelled, Solvable
 from convexrank.core.minorants import has_conic_solver
 

@@ -11,15 +11,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from convexrank.backend.deadline import OutOfTimeError, ending_after
-from convexrank.backend.interruption import answered, check_interruption
+from convexrank.backend.interruption import OutOfTimeError, answered, check_interruption, ending_after
 from convexrank.core.capabilities import Exact, Modelled, value_at
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
 from convexrank.core.results import ConvergenceWarning, Solution, Status, Witness
 from convexrank.data import check_function, shown
 from convexrank.solvers.descent.smoothed.short_path import path_end
-from convexrank.solvers.own_constraints import UnderConstraints
+from convexrank.solvers.own import UnderConstraints
 
 # cvxpy's words for an answer. What is not listed here is a failure.
 _ANSWERS = {"optimal": True, "optimal_inaccurate": False}

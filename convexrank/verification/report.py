@@ -27,11 +27,10 @@ from convexrank.core.problem import Problem
 from convexrank.core.results import Solution, Status
 from convexrank.core.solving import compiled_for
 from convexrank.data import check_flag, check_integer, check_positive, shown
-from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.display import html_table
+from convexrank.data.messages import progress_as_verbose
 from convexrank.solvers.jitted.devices import find_device
-from convexrank.verification.comparison import CONIC, REFERENCE, Case, Comparison, is_named
-from convexrank.verification.convex import compare_convex
+from convexrank.verification.comparison import CONIC, REFERENCE, Case, Comparison, compare_convex, is_named
 from convexrank.verification.definitions import (
     classes,
     takes_designs,

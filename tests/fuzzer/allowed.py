@@ -36,7 +36,7 @@ RIGHT = (
     Allowed("losses for JAX cannot refuse what is traced: NaN and infinity pass", "nan|infinite", r".*jax_losses.*"),
     Allowed("infinity is no bound", "infinite", parameter="bound|strong|(dis)?trusted|gamma|alpha|upper"),
     Allowed("a query on which the measure is not defined is NaN, as documented", "nan", parameter="per_query"),
-    Allowed("the precision of no rows is NaN", "nan", r".*(thresholds\.threshold|PromisedThreshold|RateConstrained).*"),
+    Allowed("the precision of no rows is NaN", "nan", r".*(promises\.threshold|PromisedThreshold|RateConstrained).*"),
     Allowed("the range of a column without values is NaN", "nan", r".*ThresholdFeatures.*", "X"),
     Allowed("without a solution there is no bound at it", "nan", r".*perturbation_bound.*", "solution"),
     Allowed("a solve that is stopped at once proves nothing", "infinite", parameter="max_iter|time_limit"),

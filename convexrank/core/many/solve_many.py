@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.deadline import OutOfTimeError, check_time, ending_after, time_left
-from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.interruption import OutOfTimeError, as_a_whole, check_time, ending_after, time_left
 from convexrank.backend.progress import level_of_caller, progress_bar
 from convexrank.core.capabilities import Batched, value_at
 from convexrank.core.loop import SolverLike, certificate_of, scale_of
@@ -20,8 +19,8 @@ from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, ConvergenceWarning, Solution
 from convexrank.core.solving import class_at, home_of
 from convexrank.data import check_flag, check_positive, read_array, shown
-from convexrank.data.deprecation import progress_as_verbose
 from convexrank.data.fields import parameters_of, sample_of
+from convexrank.data.messages import progress_as_verbose
 
 __all__ = ["solve_many"]
 

@@ -10,9 +10,8 @@ from scipy import sparse
 
 from convexrank.backend.design import held_as
 from convexrank.data.checks.values import LARGEST, SMALLEST
-from convexrank.data.frames import codes_of, is_missing, refuse_missing
+from convexrank.data.frames import as_csr, codes_of, is_missing, refuse_missing
 from convexrank.data.messages import shown
-from convexrank.data.sparse_matrices import as_csr
 
 Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that shape
 

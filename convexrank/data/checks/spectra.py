@@ -18,8 +18,8 @@ from convexrank.data.checks.arrays import (
     read_array,
 )
 from convexrank.data.checks.values import LARGEST_ENTRY, check_integer, check_share, is_integer
+from convexrank.data.frames import well_formed
 from convexrank.data.messages import shown
-from convexrank.data.sparse_matrices import well_formed
 
 # Weights of more different sizes are as many sums over all rows.
 _MOST_STEPS = 200

@@ -12,7 +12,7 @@ from scipy import sparse
 from convexrank.backend.design import row_lengths, squares_times
 from convexrank.data.checks.arrays import check_matrix, read_array
 from convexrank.data.fields import sample_of
-from convexrank.data.sparse_matrices import as_csr
+from convexrank.data.frames import as_csr
 
 Array = np.ndarray
 

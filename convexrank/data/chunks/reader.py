@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.data.chunks.pieces import Raw
 from convexrank.data.chunks.sources import states_of
 from convexrank.data.files.letor import Rows, parse_part

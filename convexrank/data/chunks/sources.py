@@ -16,8 +16,8 @@ from scipy import sparse
 from convexrank.data.checks.arrays import read_array
 from convexrank.data.checks.values import check_integer, check_list, check_path
 from convexrank.data.chunks.pieces import Raw
+from convexrank.data.frames import well_formed
 from convexrank.data.messages import shown
-from convexrank.data.sparse_matrices import well_formed
 
 Array = np.ndarray
 

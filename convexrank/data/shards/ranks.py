@@ -16,8 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from convexrank.backend.deadline import OutOfTimeError
-from convexrank.backend.interruption import handled_by
+from convexrank.backend.interruption import OutOfTimeError, handled_by
 from convexrank.backend.jax_oracles import shape_class
 from convexrank.data.shards.watch import RankError, Watch
 

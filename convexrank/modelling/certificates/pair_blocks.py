@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.modelling.certificates.pair_blocks import blocks, of_chain
 from convexrank.modelling.certificates.rounding import Sizes, summed
 from convexrank.modelling.conjugate import has_conjugate

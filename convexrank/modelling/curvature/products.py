@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.levels import cumulative

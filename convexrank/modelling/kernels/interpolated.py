@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.kernels.sorted_runs import segments

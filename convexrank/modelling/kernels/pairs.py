@@ -14,7 +14,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import Axis, PairSums, Scores
 from convexrank.modelling.kernels.few_grades import MOST_GRADES, grade_sums

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.kernels.plain_nodes import NodePairs

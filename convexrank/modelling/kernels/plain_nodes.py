@@ -15,7 +15,7 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebpts1, chebvander
 from scipy.sparse import csr_array
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 
 Array = np.ndarray
 

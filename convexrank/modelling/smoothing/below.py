@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.results import CertificateError
 from convexrank.modelling import conjugate, functions
 from convexrank.modelling.balls import Balls

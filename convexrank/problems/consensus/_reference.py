@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.consensus.candidates import Absorbed
 from convexrank.consensus.projections import nearest_by_newton
-from convexrank.consensus.with_teleport import Absorbed
 
 Array = np.ndarray
 

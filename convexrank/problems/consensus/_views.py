@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexrank.consensus.with_teleport import Absorbed
+from convexrank.consensus.candidates import Absorbed
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, CertificateError

@@ -9,10 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.consensus.candidates import CandidateSets, RecommendationSets
+from convexrank.consensus.candidates import Absorbed, CandidateSets, RecommendationSets, absorb, as_sets
 from convexrank.consensus.partial_orders import PartialOrders
 from convexrank.consensus.polytopes import Polytopes
-from convexrank.consensus.with_teleport import Absorbed, absorb, as_sets
 from convexrank.core.capabilities import has_objective
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem

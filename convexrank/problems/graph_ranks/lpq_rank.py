@@ -17,7 +17,7 @@ from convexrank.core.results import Certificate, CertificateError, Solution, Wit
 from convexrank.data import check_choice, check_flags, check_positive, check_real, check_vector, keep_checked
 from convexrank.data.nodes import names_of
 from convexrank.graphs import Graph
-from convexrank.graphs.io.build import nth_range
+from convexrank.graphs.build import nth_range
 from convexrank.graphs.lpq_map import NormMap, NormPart
 from convexrank.graphs.transition import check_alpha
 from convexrank.problems.graph_ranks._base import GraphRank, certified_prefix, random_graph

@@ -18,8 +18,8 @@ from convexrank.data import check_vector, keep, read_array
 from convexrank.data.nodes import names_of
 from convexrank.data.shards.local import compensated_sum
 from convexrank.graphs import Graph, Transition
+from convexrank.graphs.build import cuts, nth_range
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
-from convexrank.graphs.io.build import cuts, nth_range
 from convexrank.graphs.transition import distributions
 from convexrank.problems.graph_ranks._base import GraphRank, certified_prefix, random_graph
 from convexrank.solvers.graph_faces import AffineFixedPoint

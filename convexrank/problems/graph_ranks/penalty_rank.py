@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_real
 from convexrank.data.nodes import called
 from convexrank.divergences.on_simplex import restricted
 from convexrank.graphs import Graph
-from convexrank.graphs.poisson_equation import stationary
+from convexrank.graphs.transition import stationary
 from convexrank.problems.graph_ranks._base import WalkRank, random_graph
 from convexrank.solvers.graph_faces import Multimodal
 

@@ -1,4 +1,7 @@
-"""Trust from good seeds along the links, distrust from bad ones against them."""
+"""Nodes that can be reached along the edges of a graph.
+
+Trust from good seeds along the links, distrust from bad ones against them.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,47 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.capabilities import CertifiedInParts
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_real, check_vector, keep, keep_checked
-from convexrank.graphs import Graph
-from convexrank.graphs.io.build import nth_range
+from convexrank.graphs.build import nth_range
+from convexrank.graphs.graph import Graph
 from convexrank.graphs.lpq_map import NormMap, NormPart, log_sums
-from convexrank.graphs.reach import reached_from
 from convexrank.graphs.transition import check_alpha
 from convexrank.problems.graph_ranks._base import GraphRank, random_graph
 from convexrank.solvers.graph_faces import NormFixedPoint
 
 Array = np.ndarray
+
+# Rounds over all edges before a search node by node: most graphs need fewer, and a round costs less memory.
+_ROUNDS_OF_REACH = 64
+
+
+def reached_from(graph: Graph, start: Array) -> Array:
+    """Return which nodes a walk from some nodes can come to, these included. O(n + m) but for a constant.
+
+    Both are booleans, shape (n,).
+    """
+    reached = start.copy()
+    # of a graph in files no search: that would take the edges into memory
+    for _ in range(_ROUNDS_OF_REACH if graph.pages is None else graph.n + 1):
+        more = reached | (graph.pull(reached.astype(np.float64)) > 0.0)
+        if np.array_equal(more, reached):
+            return reached
+        reached = more
+    return _searched(graph, reached)
+
+
+def _searched(graph: Graph, start: Array) -> Array:
+    """By breadth first search from one node more, that leads to all starts."""
+    from scipy import sparse
+    from scipy.sparse import csgraph
+
+    links = graph.to_scipy()
+    entry = sparse.csr_array(start[None, :].astype(np.float64))
+    whole = sparse.block_array([[links, None], [entry, sparse.csr_array((1, 1))]], format="csr")
+    order = csgraph.breadth_first_order(whole, graph.n, directed=True, return_predecessors=False)
+    reached = np.zeros(graph.n + 1, dtype=bool)
+    reached[order] = True
+    return reached[:-1]
+
 
 _ROUNDING = 32.0 * np.finfo(np.float64).eps
 _ROUNDS = 5_000

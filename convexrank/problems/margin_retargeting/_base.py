@@ -24,8 +24,8 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.deadline import MANY, check_time
 from convexrank.backend.design import Design, dense, held_as
+from convexrank.backend.interruption import MANY, check_time
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
 from convexrank.core.separability import units_of_features
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost

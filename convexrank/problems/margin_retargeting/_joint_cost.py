@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.deadline import MANY, check_time
+from convexrank.backend.interruption import MANY, check_time
 from convexrank.data import QueryGroups
 from convexrank.divergences import Divergence, SquaredEuclidean
 from convexrank.problems.retargeting._grade_blocks import Chain, GradeBlocks, Sizes, step_sizes

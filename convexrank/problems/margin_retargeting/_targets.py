@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.data import QueryGroups
 from convexrank.problems._damped_newton import damped_newton
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, phi_of, rank_ones

@@ -245,8 +245,8 @@ class MarginRetargeting(MarginScores):
     def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
         from convexrank.proof.balls import midpoints
-        from convexrank.proof.targets.margins import tangent_of_joint_costs, tangent_of_margins
-        from convexrank.proof.targets.orders import JointRule, Query
+        from convexrank.proof.margins import tangent_of_joint_costs, tangent_of_margins
+        from convexrank.proof.orders import JointRule, Query
 
         rules = self.rules
         bounds = (rules.low, rules.high, rules.target_reg, rules.score_reg)

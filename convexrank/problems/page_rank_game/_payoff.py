@@ -18,7 +18,7 @@ from convexrank.data.nodes import called
 from convexrank.divergences import PolytopeEntropy, resolve
 from convexrank.divergences.on_simplex import restricted
 from convexrank.graphs import Graph
-from convexrank.graphs.poisson_equation import solve_poisson, stationary
+from convexrank.graphs.transition import solve_poisson, stationary
 from convexrank.problems.graph_ranks._base import WalkRank, random_graph
 from convexrank.regularizers import L1Ball, L2Ball
 

@@ -11,7 +11,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.capabilities import Shape
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_positive, keep_checked
-from convexrank.data.gains import gains
+from convexrank.data.groups import gains
 from convexrank.problems.queries._base import QueryScores, random_queries
 
 Array = np.ndarray

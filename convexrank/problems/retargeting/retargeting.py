@@ -195,7 +195,7 @@ class Retargeting(QueryScores):
 
     def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, from the definition, for proofs; shape (n,) in and out."""
-        from convexrank.proof.targets.orders import Blocks, tangent_of_distances
+        from convexrank.proof.orders import Blocks, tangent_of_distances
 
         queries = [
             Blocks(

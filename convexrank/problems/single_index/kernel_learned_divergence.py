@@ -223,8 +223,8 @@ class KernelLearnedDivergence(Problem):
         return Certificate(gap, value, max(lower_bound(value, gap, error), 0.0))
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.kernel`. O(n³) balls."""
-        from convexrank.proof.kernel import prove_kernel
+        """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.learned`. O(n³) balls."""
+        from convexrank.proof.learned import prove_kernel
 
         risk = self.linear.face(InBalls)
         return prove_kernel(type(self).__name__, self.K, self.l2, risk, self.check_point(x))

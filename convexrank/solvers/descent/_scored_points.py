@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
 from convexrank.backend.design import times, transposed_times
+from convexrank.backend.interruption import check_time
 from convexrank.core.loop import State
 from convexrank.core.score_model import ScoreProducts
 from convexrank.modelling.log_sum_exps.sums import LogSumExps

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from convexrank.backend.deadline import check_time
 from convexrank.backend.design import dense, held_as, scaled, squares_times, times, transposed_times
+from convexrank.backend.interruption import check_time
 from convexrank.core.score_model import ScoreProducts
 
 Array = np.ndarray

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Field, Proximal, Solvable
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, check_positive, keep_checked

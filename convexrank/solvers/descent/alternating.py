@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 from convexrank.solvers.row_faces import Blocks

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.modelling.log_sum_exps.coordinates import Line, LogSumExpCoordinates

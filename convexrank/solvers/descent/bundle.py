@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Convex, Shape
 from convexrank.core.loop import State, scale_of
 from convexrank.core.minorants import model_minimum

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Advice, Convex
 from convexrank.core.loop import State, scale_of
 from convexrank.core.minorants import has_conic_solver

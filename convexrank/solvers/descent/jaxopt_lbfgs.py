@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.compilation import SMALL, jit
-from convexrank.backend.deadline import check_time, rounds_in_time
+from convexrank.backend.interruption import check_time, rounds_in_time
 from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time, time_left
+from convexrank.backend.interruption import check_time, time_left
 from convexrank.core.capabilities import Shape, Smooth
 from convexrank.core.certificates import strength_near
 from convexrank.core.loop import State, scale_of

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Shape, TwiceDifferentiable
 from convexrank.core.loop import State
 from convexrank.data import check_positive, keep_checked

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Proximal
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, keep_checked

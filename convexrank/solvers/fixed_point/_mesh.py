@@ -15,7 +15,7 @@ from convexrank.backend.jax_oracles import pad, shape_class, with_x64
 from convexrank.data import shown
 from convexrank.data.shards.ranks import Ranks
 from convexrank.graphs import Graph
-from convexrank.graphs.io.build import nth_range
+from convexrank.graphs.build import nth_range
 from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.graphs.build import cuts
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
-from convexrank.graphs.io.build import cuts
 from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray

@@ -1,20 +1,250 @@
-"""Gauss and Seidel's method on a graph: PageRank in fewer passes over the edges."""
+"""Gauss and Seidel's method on a graph: PageRank in fewer passes; several ranks at once, mostly in float32."""
 
 from __future__ import annotations
 
 import math
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from convexrank.core.capabilities import FixedPoint
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
-from convexrank.solvers.fixed_point._corrections import Corrections
-from convexrank.solvers.fixed_point._sweeps import Sweeps
+from convexrank.graphs.build import cuts
+from convexrank.graphs.edge_blocks import EdgeBlock, each_block
+from convexrank.solvers.fixed_point._sweeps import Mixing, Sweeps, exchange, is_folded, scale_of_start
 from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray
+
+# A correction is added to the ranks when a sweep changes it by less than this share of its size, as float32 has seven
+# digits, or after so many sweeps; and once when this many times the tolerance is reached: what rounding did so far has
+# decayed when the tolerance is reached, and what it does later is small.
+_SHARE, _SWEEPS, _ONCE = 1e-6, 32, 1e7
+# What rounding changes d by, as a share of its size: when sums, d itself and what is sent are kept in float32.
+_ROUNDING = 4.0 * 2.0**-24
+# Nodes looked at at a time: what is made on the way stays small.
+_PIECE = 1 << 12
+
+
+class Corrections:
+    r"""Sweeps for several ranks in columns.
+
+    Memory limits them: an edge takes a row of all ranks from anywhere. So z is kept in float64 and swept for in
+    float32: where :math:`r = \alpha T z + (1-\alpha) v - z`, computed in float64, sweeps find the correction of
+    :math:`d = \alpha T d + r`, and z + d is the next z. At first z is 0, r is :math:`(1-\alpha)v`, and d begins at the
+    start.
+
+    Parameters
+    ----------
+    problem : AffineFixedPoint
+        The problem.
+    x0 : ndarray, shape (n, k)
+        Where to start.
+    threads : int or None
+        Number of ranges of nodes.
+    memory : int
+        Sweeps combined.
+    """
+
+    def __init__(self, problem: AffineFixedPoint, x0: Array, threads: int | None, memory: int) -> None:
+        from convexrank.graphs.compiled.sweeps_many import COLUMNS
+
+        bounds = cuts(problem.graph.offsets, threads)
+        pool = ThreadPoolExecutor(max(len(bounds) - 2, 1))  # as for one rank
+        self._x, self._residual, self._is_settled = x0, math.inf, False
+        groups = [slice(first, first + COLUMNS) for first in range(0, x0.shape[1], COLUMNS)]
+        self._groups = [_Group(problem, x0, columns, bounds, pool, memory) for columns in groups]
+
+    @property
+    def is_mixing(self) -> bool:
+        """Whether some ranks are still combined from several sweeps."""
+        return any(group.mixing is not None for group in self._groups)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last sweep is in the ranks."""
+        return self._is_settled
+
+    def stop_mixing(self) -> None:
+        """Sweep without it from now on."""
+        for group in self._groups:
+            group.mixing = None
+
+    def step(self, tol: float) -> tuple[Array, float, float]:
+        """Sweep once; return the ranks so far, a bound on their largest distance to a solution, and the change."""
+        changes, self._is_settled = [group.sweep() for group in self._groups], False
+        if all(group.bound <= tol for group in self._groups):
+            self.settle()
+        else:
+            for group in self._groups:
+                group.correct_if_due(tol)
+        return self._x, self._residual, sum(changes)
+
+    def settle(self) -> tuple[Array, float]:
+        """Add the corrections; return the ranks, and a bound on their largest distance to a solution."""
+        parts = [group.settle() for group in self._groups]
+        self._x = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        self._residual, self._is_settled = max(group.bound for group in self._groups), True
+        return self._x, self._residual
+
+
+class _Group:
+    """Ranks that are swept for together; columns of zeros fill up lines of the cache.
+
+    All that is kept of d is what a node sends along a link of weight 1, one copy per range of nodes; of a dangling
+    node, which sends nothing, it is d itself.
+    """
+
+    def __init__(
+        self,
+        problem: AffineFixedPoint,
+        x0: Array,
+        columns: slice,
+        bounds: Array,
+        pool: Executor,
+        memory: int,
+    ) -> None:
+        from convexrank.graphs.compiled.sweeps_many import LINE
+
+        graph, operators = problem.graph, problem.operators[columns]
+        self.problem, self.bounds, self._pool = problem, bounds, pool
+        self._folded = np.array([is_folded(operator) for operator in operators])
+        count = len(operators)
+        self._z = np.zeros((graph.n, count))
+        self._sizes = np.ones(count)
+        width = -(-count // LINE) * LINE
+        self._base, *self._sent = (_lined_up(graph.n, width) for _ in range(len(bounds)))
+        self._teleport = np.ascontiguousarray(problem.teleport[:, columns])
+        np.multiply(1.0 - problem.alpha, self._teleport, out=self._base[:, :count])
+        self._share = (1.0 / np.where(graph.out_weight > 0.0, graph.out_weight, 1.0))[:, None]
+        scale = scale_of_start(problem, x0[:, columns], self._folded)
+        for part in (slice(first, first + _PIECE) for first in range(0, graph.n, _PIECE)):
+            np.multiply(x0[part, columns], self._share[part] * scale, out=self._sent[0][part, :count])
+        for sent in self._sent[1:]:
+            np.copyto(sent, self._sent[0])
+        self.mixing = Mixing(graph.n * width, memory) if memory else None
+        # the bound after the last sweep, and where this correction began
+        self.bound, self._begun = math.inf, math.inf
+        self._swept, self._is_small = 0, False
+        self._is_added = False  # whether the ranks are in the place of z
+
+    def sweep(self) -> float:
+        """Sweep once; return the size of the change."""
+        from convexrank.graphs.compiled.sweeps_many import sweep_many
+
+        if self._is_added:
+            self._begin()
+        graph, alpha, base = self.problem.graph, self.problem.alpha, self._right_hand_side()
+        shape = self._base.shape
+        moved = self.mixing.slot.reshape(shape) if self.mixing else np.empty((0, shape[1]), dtype=np.float32)
+
+        def one(block: EdgeBlock) -> Any:
+            mine = int(np.searchsorted(self.bounds[:-1], block.first, side="right")) - 1
+            vectors = graph.out_weight, alpha, base, self._sent[mine], moved
+            return sweep_many(
+                block.offsets, block.sources, _weights(block), *vectors, block.first, block.last
+            )
+
+        sums = np.sum(each_block(one, graph.blocks, self.bounds, self._pool), axis=0)[:, : len(self._folded)]
+        exchange(self._sent, self.bounds)
+        change, size, self._swept = sums[0] + sums[1], sums[2], self._swept + 1
+        self._is_small = bool(np.all(change <= _SHARE * size))
+        off = alpha * change + _ROUNDING * size
+        self.bound = float(np.max(off / self._sizes)) / (1.0 - alpha)
+        self._mix(float(change.sum()), float(self._sizes.sum()))
+        return float(change.sum())
+
+    def _right_hand_side(self) -> Array:
+        """The residual r, and the outflow of dangling nodes where not folded."""
+        if np.all(self._folded):
+            return self._base
+        lost = np.zeros(self._base.shape[1])
+        lost[: len(self._folded)] = self._outflow(self._sent[0][self.problem.graph.dangling].sum(axis=0))
+        escape = np.broadcast_to(self.problem.operators[0].escape, len(self._base))
+        return self._base + np.multiply.outer(escape, lost).astype(np.float32)
+
+    def _outflow(self, lost: Array) -> Array:
+        """α times what dangling nodes have, for ranks to which it returns."""
+        count = len(self._folded)
+        return self.problem.alpha * np.where(self._folded, 0.0, lost[:count])
+
+    def _mix(self, length: float, size: float) -> None:
+        """Combine this sweep with the ones before it."""
+        from convexrank.graphs.compiled.sweeps_many import shift_many
+
+        if self.mixing is None:
+            return
+        is_changed = self.mixing.mix(length, size)
+        if self.mixing.is_over:
+            self.mixing = None
+        elif is_changed:
+            slot = self.mixing.slot.reshape(self._base.shape)
+            shift_many(self.problem.graph.out_weight, slot, self._sent[0])
+            for sent in self._sent[1:]:
+                np.copyto(sent, self._sent[0])
+
+    def correct_if_due(self, tol: float) -> None:
+        """Begin another correction where more sweeps for this one would bring little."""
+        is_near = self.bound <= _ONCE * tol < self._begun
+        if is_near or self._is_small or self._swept >= _SWEEPS:
+            self._add()
+            self._begin()
+
+    def settle(self) -> Array:
+        """Add the correction to z; return the ranks, which take the place of z until it is needed again."""
+        if not self._is_added:
+            self._add()
+            self._z /= self._sizes
+            self._is_added = True
+        return self._z
+
+    def _add(self) -> None:
+        """Add the correction to z, and remember the sums of z."""
+        from convexrank.graphs.compiled.sweeps_many import correct_many
+
+        size, self._lost = correct_many(self.problem.graph.out_weight, self._sent[0], self._z)
+        for sent in self._sent[1:]:
+            sent.fill(0.0)
+        if not self.problem.operators[0].loses_rank:
+            if np.any(self._folded & (size <= 0.0)):  # mixing went astray
+                self.bound = math.inf
+            self._sizes = np.where(self._folded & (size > 0.0), size, 1.0)
+
+    def _begin(self) -> None:
+        """Begin a correction: its right-hand side is what z lacks."""
+        from convexrank.graphs.compiled.sweeps_many import residual_many
+
+        graph, alpha, operator = self.problem.graph, self.problem.alpha, self.problem.operators[0]
+        if self._is_added:  # the caller has the ranks
+            self._z = self._z * self._sizes
+        escape = np.zeros(1) if np.all(self._folded) else np.atleast_1d(operator.escape)
+        around = 1.0 - alpha, self._teleport, escape, self._outflow(self._lost)
+
+        def one(block: EdgeBlock) -> Any:
+            of_block = block.offsets, block.sources, _weights(block), alpha * operator.share
+            return residual_many(*of_block, *around, self._z, self._base, block.first, block.last)
+
+        off, total = np.sum(each_block(one, graph.blocks, self.bounds, self._pool), axis=0)
+        # of scaled ranks the residual loses its sum to the teleport
+        rest = np.where(self._folded, np.abs(total), 0.0)
+        self._begun = float(np.max((off + rest) / self._sizes)) / (1.0 - alpha)
+        self._swept, self._is_small, self._is_added = 0, False, False
+
+
+def _weights(block: EdgeBlock) -> Array:
+    return np.empty(0) if block.weights is None else block.weights
+
+
+def _lined_up(rows: int, columns: int) -> Array:
+    """Zeros in float32 whose rows begin where lines of the cache do."""
+    from convexrank.graphs.compiled.sweeps_many import LINE
+
+    held = np.zeros(rows * columns + LINE, dtype=np.float32)
+    first = -(held.ctypes.data // 4) % LINE
+    return held[first : first + rows * columns].reshape(rows, columns)
 
 
 @dataclass(frozen=True)

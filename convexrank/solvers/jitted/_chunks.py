@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.compilation import SMALL, jit
-from convexrank.backend.deadline import check_time, rounds_in_time, time_left
+from convexrank.backend.interruption import check_time, rounds_in_time, time_left
 from convexrank.core.capabilities import Proximal, Smooth
 from convexrank.core.loop import State
 from convexrank.solvers.jitted.devices import check_room, computing_on, find_device, first_device, shared

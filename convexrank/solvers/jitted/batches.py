@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.compilation import jit
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Shape, Solvable
 from convexrank.core.loop import scale_of
 from convexrank.solvers.jitted._chunks import bytes_of, bytes_to_move, is_small, run_chunk

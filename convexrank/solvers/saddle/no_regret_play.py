@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Shape, Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Witness

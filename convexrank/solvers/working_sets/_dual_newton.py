@@ -22,8 +22,8 @@ import numpy as np
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.deadline import check_time
 from convexrank.backend.design import held_as, squares_times, times, transposed_times
+from convexrank.backend.interruption import check_time
 from convexrank.core.score_model import Curvature, ScoreModel, without_products
 from convexrank.regularizers import Penalty
 from convexrank.solvers.row_faces import Columnwise

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.backend.numba_cache import compiled, part, read_only_array, types
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.regularizers import Penalty

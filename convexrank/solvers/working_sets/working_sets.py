@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
 from convexrank.backend.design import times, transposed_times
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Advice, Solvable
 from convexrank.core.loop import State, scale_of
 from convexrank.core.minorants import has_conic_solver

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Convex
 from convexrank.modelling.smoothing.smoothed import Smoothed
 from convexrank.solvers.row_faces import Smoothable

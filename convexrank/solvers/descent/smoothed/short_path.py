@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Convex, Exact, Shape
 from convexrank.core.loop import scale_of
 from convexrank.core.results import Witness

@@ -38,7 +38,7 @@ from convexrank.proof.balls import (
     placed,
     total,
 )
-from convexrank.proof.targets.orders import JointRule, Query, Rationals, crossing, middles, pooled, rational
+from convexrank.proof.orders import JointRule, Query, Rationals, crossing, middles, pooled, rational
 
 Array = np.ndarray
 

@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.data import check_path, shown
-from convexrank.graphs.io.build import MOST_NODES, check_edge_weights, check_endpoints
-from convexrank.graphs.io.edge_lists import edge_pieces
+from convexrank.graphs.build import MOST_NODES, check_edge_weights, check_endpoints
+from convexrank.graphs.edge_lists import edge_pieces
 
 Array = np.ndarray
 

@@ -21,7 +21,7 @@ from convexrank.backend.progress import level_of_caller, progress_bar
 from convexrank.data import check_flag, check_integer, shown
 from convexrank.data.files.lines import is_packed, lacks, split_quoted, text_lines
 from convexrank.data.messages import Advised, refusal
-from convexrank.graphs.io.build import MOST_NODES, most_nodes
+from convexrank.graphs.build import MOST_NODES, most_nodes
 
 Array = np.ndarray
 # From this number of bytes on the import of pandas pays.

@@ -19,9 +19,9 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.data.nodes import check_names
-from convexrank.graphs.io.build import MOST_NODES, merge_parallel, most_nodes
-from convexrank.graphs.stored.pages import STRETCH, MappedArray, Pages
-from convexrank.graphs.stored.pieces import ROWS, EdgePieces, Edges
+from convexrank.graphs.build import MOST_NODES, merge_parallel, most_nodes
+from convexrank.graphs.edge_blocks import STRETCH, MappedArray, Pages
+from convexrank.graphs.pieces import ROWS, EdgePieces, Edges
 
 Array = np.ndarray
 

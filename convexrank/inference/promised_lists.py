@@ -20,9 +20,8 @@ from convexrank.data import (
     check_vector,
     shown,
 )
-from convexrank.data.gains import gains
-from convexrank.data.groups import QueryGroups
-from convexrank.inference.promises.thresholds import HeldOut, read_held_out
+from convexrank.data.groups import QueryGroups, gains
+from convexrank.inference.promises import HeldOut, read_held_out
 from convexrank.inference.results import percent
 from convexrank.metrics.queries import prepare, segment_cumsum
 

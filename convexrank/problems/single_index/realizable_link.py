@@ -50,7 +50,7 @@ class RealizableScores:
     Examples
     --------
     >>> import numpy as np
-    >>> from convexrank.problems.realizable.realizable_link import RealizableScores
+    >>> from convexrank.problems.single_index.realizable_link import RealizableScores
     >>> scores = RealizableScores(np.array([0.0, 1.0, 3.0]), strong=1.0, smooth=2.0)
     >>> scores.nearest(np.array([0.0, 0.0, 3.0])).round(12).tolist()
     [-0.5, 0.5, 3.0]
@@ -176,7 +176,7 @@ class ImageOfBall:
     Examples
     --------
     >>> import numpy as np
-    >>> from convexrank.problems.realizable.realizable_link import ImageOfBall
+    >>> from convexrank.problems.single_index.realizable_link import ImageOfBall
     >>> ImageOfBall(np.eye(2), 1.0).nearest_weights(np.array([3.0, 4.0])).round(12).tolist()
     [0.6, 0.8]
     """

@@ -1,1 +1,0 @@
-"""Graphs from edge lists, files and other libraries."""

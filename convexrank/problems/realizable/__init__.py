@@ -1,1 +1,0 @@
-"""Feasibility of an increasing link."""
