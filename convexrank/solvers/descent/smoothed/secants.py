@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexrank.backend.deadline import check_time
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Convex
 from convexrank.solvers.descent.lbfgs import two_loops
 from convexrank.solvers.descent.smoothed.places import Place, System, searched
