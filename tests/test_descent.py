@@ -119,8 +119,8 @@ def test_two_loops_are_the_matrix_of_bfgs(count):
         left = np.eye(6) - rho * np.outer(s, y)
         inverse = left @ inverse @ left.T + rho * np.outer(s, s)
     gradient = rng.normal(size=6)
-    assert lbfgs._two_loops(gradient, pairs) == pytest.approx(inverse @ gradient, rel=tolerance("summation"))
-    assert np.array_equal(lbfgs._two_loops(gradient, ()), gradient)
+    assert lbfgs.two_loops(gradient, pairs) == pytest.approx(inverse @ gradient, rel=tolerance("summation"))
+    assert np.array_equal(lbfgs.two_loops(gradient, ()), gradient)
 
 
 def test_two_loops_start_from_the_hessian_of_a_sample():
@@ -130,11 +130,11 @@ def test_two_loops_start_from_the_hessian_of_a_sample():
     inverse, image = np.linalg.inv(hessian), 1.1 * hessian @ step
     metric = lbfgs._metric(hessian)
     close = pytest.approx(inverse @ gradient, rel=tolerance("summation"))
-    assert lbfgs._two_loops(gradient, (), metric) == close
+    assert lbfgs.two_loops(gradient, (), metric) == close
     rho = 1.0 / float(step @ image)
     left = np.eye(6) - rho * np.outer(step, image)
     updated = left @ inverse @ left.T + rho * np.outer(step, step)
-    found = lbfgs._two_loops(gradient, ((step, image, rho),), metric)
+    found = lbfgs.two_loops(gradient, ((step, image, rho),), metric)
     assert found == pytest.approx(updated @ gradient, rel=tolerance("summation"))
     assert lbfgs._metric(-hessian) is None
 

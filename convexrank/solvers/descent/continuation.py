@@ -17,6 +17,7 @@ from convexrank.solvers._conic_point import ASKED, conic_point
 from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.descent.smoothed.minimum_at_zero import minimum_at_zero
 from convexrank.solvers.descent.smoothed.places import System, place_at, searched
+from convexrank.solvers.descent.smoothed.secants import secant_steps
 from convexrank.solvers.descent.smoothed.short_path import path_end
 from convexrank.solvers.descent.smoothed.states import (
     Path,
@@ -41,6 +42,8 @@ Array = np.ndarray
 _SHARE = 3.0
 # Newton steps at a width after which it is raised again.
 _PATIENCE = 8
+# Newton steps at a width of many unknowns after which quasi-Newton steps go on.
+_WIDE_PATIENCE = 4
 # The gap on so many rows that is enough to begin with more of them; and how much smaller it is to be on merged rows.
 _ROUGH, _FEWEST, _SMALLER = 1e-2, 4_000, 1e-3
 # The least share of rows that stands alone, by what it changes after a round, and the most; how many rounds there are.
@@ -79,7 +82,8 @@ class Continuation:
 
     A step is one Newton step: two or a few more evaluations, and a system with the Hessian, O(n d²) + O(d³), or, with
     more than ``dense`` unknowns, conjugate gradients with memory linear in d. With l2 > 0 each of the functions has a
-    minimiser, to which the steps with line search converge. After many steps at one width a larger width is inserted.
+    minimiser, to which the steps with line search converge. After many steps at one width a larger width is inserted;
+    with more than ``dense`` unknowns quasi-Newton steps go on after a few, of which a step is up to fifty.
 
     Of very many rows few are near a kink, and the others may be merged into means without a change of the risk near a
     point. Then a step is a solve with merged rows, and a look at its point with all rows, which the gap is about.
@@ -114,7 +118,7 @@ class Continuation:
     """
 
     shrink: float = 0.3
-    dense: int = 400
+    dense: int = 700
     hand_over: bool = True
 
     name = "continuation"
@@ -221,6 +225,8 @@ class Continuation:
             return self._round(problem, path, state)
         if here.error <= _SHARE * here.lag or path.steady:
             return self._narrower(problem, path, state)
+        if path.by_secants or (path.steps >= _WIDE_PATIENCE and len(here.w) > self.dense):
+            return _by_secants(problem, path, state)
         if path.steps >= _PATIENCE and path.settled is not None and here.width < 0.7 * path.settled.width:
             wider = replace(path, shrink=math.sqrt(path.shrink))
             return at_width(problem, wider, path.settled, path.settled.width * wider.shrink, state)
@@ -239,11 +245,22 @@ class Continuation:
         here = path.here
         if here.width <= path.narrowest:
             return replace(state, stalled=True)
-        path = replace(path, shrink=max(paced(path, self.shrink), sufficient(path, state.tol or _USUAL)))
+        pace = self.shrink if path.by_secants else paced(path, self.shrink)
+        path = replace(path, shrink=max(pace, sufficient(path, state.tol or _USUAL)))
+        if path.by_secants:  # the tangent would take two systems
+            settled = Settled(here.w, here.objective, here.lag, here.w, np.zeros_like(here.w), here.width)
+            return at_width(problem, path, settled, here.width * path.shrink, state)
         system = System(here, self.dense)
         towards, drift = system.solve(here.gradient), system.solve(here.found.drift())
         settled = Settled(here.w, here.objective, here.lag, here.w - towards, drift, here.width)
         return at_width(problem, path, settled, here.width * path.shrink, state)
+
+
+def _by_secants(problem: Convex, path: Path, state: State) -> State:
+    """Take some quasi-Newton steps at this width, and at the others to come."""
+    found = secant_steps(problem, path.here, path.pairs, _SHARE)
+    memory = replace(path, here=found.here, pairs=found.pairs, by_secants=True, steady=not found.seen)
+    return advanced(memory, state, list(found.seen))
 
 
 def _bundle() -> Any:

@@ -119,7 +119,7 @@ class LBFGS:
         oracle = _Cached(self._oracle(problem, state), memory.units)
         attempts = [(memory.pairs, memory.metric), ((), memory.metric), ((), None)]
         for pairs, metric in attempts if memory.metric else attempts[:2]:
-            direction = -_two_loops(memory.gradient, pairs, metric)
+            direction = -two_loops(memory.gradient, pairs, metric)
             length = self._search(oracle, state, direction, first=not pairs and metric is None)
             if length is not None:
                 return self._advance(problem, oracle, state, direction, length, pairs)
@@ -323,7 +323,7 @@ def _bisect(oracle: _Cached, state: State, direction: Array) -> float | None:
     return low if low > 0.0 else None
 
 
-def _two_loops(
+def two_loops(
     gradient: Array,
     pairs: tuple[tuple[Array, Array, float], ...],
     metric: Callable[[Array], Array] | None = None,

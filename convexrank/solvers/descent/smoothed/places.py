@@ -126,14 +126,17 @@ def _conjugate_gradients(here: Place, right: Array) -> Array:
     return found
 
 
-def searched(problem: Convex, here: Place, direction: Array) -> Place | None:
-    """Search for about the least smooth objective on the way; None where rounding hides that there is a way."""
+def searched(problem: Convex, here: Place, direction: Array, flat: float = _FLAT) -> Place | None:
+    """Search for about the least smooth objective on the way; None where rounding hides that there is a way.
+
+    The derivative at the end is at most a share of that at the start.
+    """
     slope = float(here.gradient @ direction)
     if not slope < 0.0:
         return None
     found = place_at(problem, here.w + direction, here.width)
     if -slope > _HIDDEN * max(1.0, abs(here.smooth)):
-        length = _least(here, direction, slope, found)
+        length = _least(here, direction, slope, found, flat)
         if length != 1.0:
             found = place_at(problem, here.w + length * direction, here.width)
     better = found.smooth < here.smooth or float(np.linalg.norm(found.gradient)) < 0.9 * float(
@@ -142,7 +145,7 @@ def searched(problem: Convex, here: Place, direction: Array) -> Place | None:
     return found if better else None
 
 
-def _least(here: Place, direction: Array, slope: float, end: Place) -> float:
+def _least(here: Place, direction: Array, slope: float, end: Place, flat: float) -> float:
     """Find a step length that descends, with a small share of the derivative at 0: secants between brackets.
 
     Where a kink is close, a small derivative alone may be far beyond it, and higher than the start. The end of a step
@@ -150,7 +153,7 @@ def _least(here: Place, direction: Array, slope: float, end: Place) -> float:
     """
     hidden = _HIDDEN * max(1.0, abs(here.smooth))
     above, rise = end.smooth - here.smooth, float(end.gradient @ direction)
-    if above <= hidden and (abs(rise) <= _FLAT * -slope or end.error <= _NEARER * here.error):
+    if above <= hidden and (abs(rise) <= flat * -slope or end.error <= _NEARER * here.error):
         return 1.0
     on_line = here.found.along(direction)
     linear, square = here.l2 * float(here.w @ direction), here.l2 * float(direction @ direction)
@@ -168,7 +171,7 @@ def _least(here: Place, direction: Array, slope: float, end: Place) -> float:
     low, high, at_low, at_high = 0.0, math.inf, slope, math.inf
     length, rise = 1.0, rise if math.isfinite(rise) else math.inf
     for _ in range(_HALVINGS):
-        if above <= hidden and abs(rise) <= _FLAT * -slope:
+        if above <= hidden and abs(rise) <= flat * -slope:
             break
         if rise < 0.0:
             low, at_low = length, rise

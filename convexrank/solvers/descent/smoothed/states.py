@@ -58,6 +58,8 @@ class Path:
     settled: Settled | None = None
     steps: int = 0  # at this width
     steady: bool = False  # rounding hides any descent at this width
+    by_secants: bool = False  # in the place of Newton's method
+    pairs: tuple[tuple[Array, Array, float], ...] = ()  # of secants at this width
     idle: int = 0
     useless: int = 0  # widths at which the limit is not tried, as it was no better, of these
     waits: int = 0  # have passed
@@ -142,7 +144,7 @@ def at_width(problem: Convex, path: Path, settled: Settled, width: float, state:
     seen = [place_at(problem, settled.at(width), width)]
     if path.waits < path.useless:  # of many rows the limit is seldom an answer, and its evaluation takes long
         path = replace(path, waits=path.waits + 1)
-    else:
+    elif settled.drift.any():
         limit = place_at(problem, settled.at(0.0), width)
         better = limit.objective < min(path.best, seen[0].objective) or limit.bound > max(
             path.lower, seen[0].bound
@@ -152,4 +154,4 @@ def at_width(problem: Convex, path: Path, settled: Settled, width: float, state:
     if not min(one.smooth for one in seen) <= settled.most:
         seen.append(place_at(problem, settled.reached, width))
     start = min(seen, key=lambda one: one.smooth if math.isfinite(one.smooth) else math.inf)
-    return advanced(replace(path, here=start, settled=settled, steps=0, steady=False), state, seen)
+    return advanced(replace(path, here=start, settled=settled, steps=0, steady=False, pairs=()), state, seen)
