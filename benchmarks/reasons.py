@@ -105,6 +105,21 @@ REASONS: dict[str, str] = {
         "next zero; SciPy's PAV goes through one array. On this machine random places cost more of late: 44 to 46 in "
         "three runs, 37 before, by the same code."
     ),
+    r"^push risk, .*width of the exact": (
+        "It holds for every law. Of 200 negatives none may be seen of a kind that is 1.8 % of all, and each of these "
+        "may be above all positives: (.39^4 + .018)^(1/4) is .45, and (.63^16 + .018)^(1/16) is .78, so that the upper "
+        "ends for p = 4 and 16 are .06 and .15 above the risk at least, where the asymptotic intervals reach .05 and "
+        ".06. The rest is a band for all positives at once, and errors of both classes that are added."
+    ),
+    r"^partial AUC, .*width of the exact": (
+        "Some 20 of the 200 negatives are left of the limit. How many is not seen, so that a bound holds for each "
+        "number that is likely, 8 to 35, and the worst of these counts; the asymptotic interval holds in .940 of the "
+        "samples only."
+    ),
+    r"^ranking risk, .*width of the exact": (
+        "The pairs of a U-statistic are not independent. 200 of them that are, drawn anew in 1 000 ways, give bounds "
+        "that are 1.5 times as wide, with an error that holds for all of these at once."
+    ),
     r"^m_ary_risk_interval": "Each of the rounds draws all rows in a new order and goes through them.",
     r"^monitor": "The bets of each day are evaluated on that day's rows, thirty times.",
     r"1000 bootstraps": (

@@ -151,6 +151,17 @@ def test_truths_of_the_populations(benchmark):
     )
 
 
+def test_exact_intervals_are_compared_with_the_asymptotic_ones(benchmark):
+    settings = benchmark[0]
+    one = next(setting for setting in settings.SETTINGS if setting.compared)
+    found = {name: {"covered": 0.99, "width": width} for name, width in (("exact", 0.3), ("asymptotic", 0.2))}
+    for width, met in ((0.29, True), (0.31, False)):
+        found["exact"]["width"] = width
+        *_, target = settings.judged(one, found | {"simulations": 10_000})
+        assert "width" in target.what
+        assert target.met == met
+
+
 def test_intervals_that_are_too_narrow_are_found_out(benchmark, monkeypatch):
     """The benchmark says yes to what it is given, and NO once each interval is half as wide."""
     settings = benchmark[0]
