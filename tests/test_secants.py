@@ -65,7 +65,7 @@ def test_steps_end_near_the_minimum_of_the_smooth_function():
     )  # fmt: skip
     assert here.error <= 1e-6 * here.lag
     assert here.smooth == pytest.approx(truth.fun, abs=here.error + tolerance("summation"))
-    assert len(pairs) <= 20
+    assert len(pairs) <= 8
     # the best that was seen is handed on, also where it is not the last
     assert min(place.objective for place in seen) <= here.objective
     assert max(place.bound for place in seen) >= here.bound

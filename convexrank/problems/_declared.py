@@ -482,17 +482,17 @@ class Declared(LinearScores):
 
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return a linear function below the risk by its conjugate; what that loses beyond rounding counts as a gap."""
-        reference = self._reference
+        reference, known = self._reference, None
         if self._differentiable or not isinstance(reference, Reference):
             scores = np.asarray(times(self.X, w), dtype=np.float64)
-            found, proved = lowered_tangent(self.X, scores, lengths, reference.below, w)
         else:  # the tangent at a point, and what a smooth function proves there, are asked one after the other
             scores, reference, known = self._last_reference.at(w, self._evaluated_reference)
-            if width > 0.0 and self._has_smoothing:
-                found = tangent_at(self.X, scores, lengths, partial(self._reference_below, width=width), w)
-                proved = known if found.usable else None
-            else:
-                found, proved = lowered_tangent(self.X, scores, lengths, lambda _: known, w)
+        below = reference.below if known is None else lambda _: known
+        if width > 0.0 and self._has_smoothing:
+            found = tangent_at(self.X, scores, lengths, partial(self._reference_below, width=width), w)
+            proved = below(scores) if found.usable else None
+        else:
+            found, proved = lowered_tangent(self.X, scores, lengths, below, w)
         # of log-sum-exps the sizes of scores and logarithms of weights are in the bounds already
         if proved is None or isinstance(reference, LogSumExps):
             return found

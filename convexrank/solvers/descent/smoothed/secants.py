@@ -18,7 +18,7 @@ from convexrank.solvers.descent.smoothed.places import Place, System, searched
 Array = np.ndarray
 
 # Steps of which one of the method is made, pairs that are kept, and the share of the slope at which a line is left.
-_TOGETHER, _KEPT, _FLAT = 50, 20, 0.9
+_TOGETHER, _KEPT, _FLAT = 50, 8, 0.9
 
 
 @dataclass(frozen=True)
