@@ -71,8 +71,8 @@ REASONS: dict[str, str] = {
         "many for the dual Newton method. Thresholds look at all columns once in each round."
     ),
     r"^(TopPush|RmaxPush hinge), docstrings": (
-        "Words separate these rows, and many negatives share the top: hinges take some 250 steps in narrower and "
-        "narrower smooth functions, each of which solves a system by products that read X twice."
+        "Words separate these rows, and many negatives share the top: smooth functions of narrower and narrower widths "
+        "take some 2 000 quasi-Newton steps in all, each of which reads X three times."
     ),
     r"l1 = .*, docstrings: time over liblinear's$": (
         "liblinear stops at 1e-4 of its violation and has no gap. Here the steps end at a certified gap of 1e-6 over "
@@ -97,8 +97,9 @@ REASONS: dict[str, str] = {
     r"time over PNormPush's$": (
         "Objectives of the highest negatives are not smooth: a smooth function of decreasing width stands for each. "
         "Where w = 0 is the minimum, that is told before the first step, and the certificate takes the time. Else "
-        "samples of growing size come first, and some rounds on all rows, each of which selects the highest scores; "
-        "pairs with them are sums over sorted scores. The steps of the table are those on all rows."
+        "samples of growing size come first, then all rows with those that do not count merged, a dozen steps each; pairs "
+        "with the highest are sums over sorted scores. The steps of the table are looks at all rows, and the "
+        "certificate is two more, where the push takes six evaluations in all."
     ),
     r"^the same, the hardest inputs we found$": (
         "Every entry inserts a piece into a tree, at a random place in memory, and the cut walks over others to the "
@@ -115,10 +116,6 @@ REASONS: dict[str, str] = {
         "Some 20 of the 200 negatives are left of the limit. How many is not seen, so that a bound holds for each "
         "number that is likely, 8 to 35, and the worst of these counts; the asymptotic interval holds in .940 of the "
         "samples only."
-    ),
-    r"^ranking risk, .*width of the exact": (
-        "The pairs of a U-statistic are not independent. 200 of them that are, drawn anew in 1 000 ways, give bounds "
-        "that are 1.5 times as wide, with an error that holds for all of these at once."
     ),
     r"^m_ary_risk_interval": "Each of the rounds draws all rows in a new order and goes through them.",
     r"^monitor": "The bets of each day are evaluated on that day's rows, thirty times.",
