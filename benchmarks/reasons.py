@@ -97,8 +97,8 @@ REASONS: dict[str, str] = {
     r"time over PNormPush's$": (
         "Objectives of the highest negatives are not smooth: a smooth function of decreasing width stands for each. "
         "Where w = 0 is the minimum, that is told before the first step, and the certificate takes the time. Else "
-        "samples of growing size come first, then all rows with those that do not count merged, a dozen steps each; pairs "
-        "with the highest are sums over sorted scores. The steps of the table are looks at all rows, and the "
+        "samples of growing size come first, then all rows with those that do not count merged, a dozen steps each; "
+        "pairs with the highest are sums over sorted scores. The steps of the table are looks at all rows, and the "
         "certificate is two more, where the push takes six evaluations in all."
     ),
     r"^the same, the hardest inputs we found$": (

@@ -40,6 +40,7 @@ def test_many_unknowns_are_solved_in_fewer_steps_than_by_newton_alone(name, monk
     solver = cr.solvers.Continuation(dense=100, hand_over=False)
     found = problem.solve(solver, tol=1e-4)
     assert found.converged
+    assert "quasi-Newton" in found.message
     again = MAKERS[name](X, y, l2=1e-2).certificate(found.x, found.witness)
     assert again.gap == pytest.approx(found.gap)
     monkeypatch.setattr(continuation, "_WIDE_PATIENCE", 10**9)

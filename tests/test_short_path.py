@@ -8,8 +8,7 @@ import pytest
 import convexrank as cr
 from convexrank.core.results import Witness
 from convexrank.solvers._handed_over import HandedOver
-from convexrank.solvers.descent import bundle
-from convexrank.solvers.descent.smoothed.short_path import path_end
+from convexrank.solvers.descent.smoothed.short_path import FOLLOWED, path_end
 from convexrank.solvers.row_faces import Smoothable
 from convexrank.solvers.working_sets import working_sets
 from tests.tolerances import tolerance
@@ -40,7 +39,7 @@ def test_many_kinks_without_l2_are_solved_in_few_steps(name, l1):
     solution = formulation(*rows(), **options, l1=l1).solve()
     assert (solution.solver, solution.status) == ("bundle", cr.Status.CONVERGED)
     assert solution.iterations <= 31
-    assert bundle.FOLLOWED in solution.message
+    assert FOLLOWED in solution.message
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.003])

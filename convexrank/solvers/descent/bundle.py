@@ -16,12 +16,10 @@ from convexrank.data import check_flags, check_integer, check_vector, keep_check
 from convexrank.regularizers import Penalty
 from convexrank.solvers._conic_point import ASKED, conic_point
 from convexrank.solvers.descent._span import Everywhere, Span
-from convexrank.solvers.descent.smoothed.short_path import path_end
+from convexrank.solvers.descent.smoothed.short_path import FOLLOWED, path_end
 
 Array = np.ndarray
 
-#: What the message of a solution says of the path of smooth functions.
-FOLLOWED = "bundle went on along the minimisers of smooth functions below the risk"
 # So many steps are taken before the path is tried: small problems need no more.
 _FIRST = 10
 _STEEPEST = 1e6

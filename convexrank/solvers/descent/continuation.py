@@ -18,7 +18,7 @@ from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.descent.smoothed.minimum_at_zero import minimum_at_zero
 from convexrank.solvers.descent.smoothed.places import System, place_at, searched
 from convexrank.solvers.descent.smoothed.secants import secant_steps
-from convexrank.solvers.descent.smoothed.short_path import path_end
+from convexrank.solvers.descent.smoothed.short_path import FOLLOWED, path_end
 from convexrank.solvers.descent.smoothed.states import (
     Path,
     Settled,
@@ -65,6 +65,7 @@ _SEVERAL = 80
 _MANY = 100
 # So many steps of the bundle method, which grow longer and longer, at the end.
 _BUNDLES = 200
+_BY_SECANTS = "it went on by quasi-Newton steps, of which a step here is up to fifty"
 _HANDED_OVER = "continuation handed over to bundle after {} steps"
 # How much wider the first smoothing of a round is than the last one was.
 _WIDER = 1.5
@@ -209,6 +210,8 @@ class Continuation:
             if found is not None:
                 return found
         after = self._on_path(problem, state)
+        if after.memory.by_secants:
+            after = replace(after, note=_BY_SECANTS)
         if not (after.stalled and self.hand_over and after.residual > state.tol * scale_of(after.value)):
             return after
         if not has_conic_solver():  # the bundle method needs one
@@ -274,7 +277,7 @@ def _at_path_end(problem: Convex, state: State) -> State | None:
     end = path_end(problem, state.x, state.tol)
     if end is None:
         return None
-    return replace(state, x=end.w, value=end.value, residual=end.gap, witness=end.witness)
+    return replace(state, x=end.w, value=end.value, residual=end.gap, witness=end.witness, note=FOLLOWED)
 
 
 def _at_minimiser_of_model(problem: Convex, state: State) -> State | None:

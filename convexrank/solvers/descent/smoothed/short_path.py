@@ -26,6 +26,9 @@ from convexrank.solvers.row_faces import Smoothable
 
 Array = np.ndarray
 
+#: What the message of a solution says of the path.
+FOLLOWED = "it ended along the minimisers of smooth functions below the risk"
+
 # Unknowns up to which the Hessian is a matrix, and products of entries of X up to which there is time for some.
 _DENSE, _LARGEST = 400, 1e9
 # Newton steps at the first width where no penalty bounds the minimiser, and else; the factor of the next one; the share
