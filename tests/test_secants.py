@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 import convexrank as cr
+from convexrank.core import certificates
 from convexrank.solvers.descent import continuation
 from convexrank.solvers.descent.smoothed import secants
 from convexrank.solvers.descent.smoothed.places import place_at
@@ -83,3 +84,16 @@ def test_where_rounding_hides_descent_nothing_is_seen():
         here = found.here
     assert not found.seen
     assert found.here is here
+
+
+@pytest.mark.parametrize("name", ["TopPush", "RmaxPush hinge", "SpectralPush"])
+def test_the_exact_solver_takes_evidence_of_a_fast_one_before_it_looks_for_some(name, monkeypatch):
+    """A search of tangents at many kinks took minutes; the answer, and its value, stay those of the conic solver."""
+    X, y = text(150, 800)
+    problem = MAKERS[name](X, y, l2=1e-2)
+    monkeypatch.setattr(certificates, "_search", None)
+    found = problem.solve("exact", tol=1e-4)
+    assert found.converged
+    assert found.solver == "exact"
+    near = problem.solve("continuation", tol=1e-4)
+    assert found.value == pytest.approx(near.value, abs=near.gap + found.gap)

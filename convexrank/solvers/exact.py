@@ -176,9 +176,12 @@ class ExactSolver:
                     answers.append((gap, state, f"{attempt.solver}: {word}, though the start is the minimum"))
                 break
             gap, state = _along_path(problem, state, monitor)
-            if gap > options.tol * scale_of(state.value):
+            enough = options.tol * scale_of(state.value)
+            if gap > enough and "Smoothable" in problem.capabilities:  # a search of tangents may take minutes
+                gap, state = _with_evidence(problem, gap, state, monitor)
+            if gap > enough:
                 gap = min(gap, _gap(problem, state, options.time_limit - monitor.seconds))
-            if gap > options.tol * scale_of(state.value):
+            if gap > enough and "Smooth" in problem.capabilities:
                 gap, state = _with_evidence(problem, gap, state, monitor)
             answers.append((gap, state, f"{attempt.solver}: {word}"))
             if gap <= options.tol * scale_of(state.value):
@@ -238,18 +241,21 @@ def _along_path(problem: Exact, state: State, monitor: Monitor) -> tuple[float, 
 
 
 def _with_evidence(problem: Exact, gap: float, state: State, monitor: Monitor) -> tuple[float, State]:
-    """Return the gap and the point, if it helps with one beside it, whose slope is smaller, as evidence.
+    """Return the gap and the point, if it helps with one beside it, whose slope is smaller, or its evidence.
 
     A fast solver suggests it; a bad one proves nothing. The answer stays that of the conic solver.
     """
-    fits = problem.capabilities >= {"Smooth", "Certified"} and problem.default_solver != ExactSolver.name
+    fits = "Certified" in problem.capabilities and problem.default_solver != ExactSolver.name
     if state.witness is not None or not fits:
         return gap, state
     tol, left = 0.1 * monitor.options.tol, monitor.options.time_limit - monitor.seconds
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate says what the point is worth
         near = cast(Any, problem).solve(x0=state.x, tol=tol, time_limit=max(left, 1e-3))
-    helped = replace(state, witness=Witness(near.x[None, :], np.ones(1)))
+    witness = near.witness
+    if witness is None:
+        witness = Witness(near.x[None, :], np.ones(1))
+    helped = replace(state, witness=witness)
     found = _gap(problem, helped, monitor.options.time_limit - monitor.seconds) if near.converged else gap
     return (found, helped) if found < gap else (gap, state)
 

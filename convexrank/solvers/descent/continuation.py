@@ -205,7 +205,7 @@ class Continuation:
             return state.memory.step(problem, state)
         if state.iteration == _SEVERAL and (found := _at_path_end(problem, state)) is not None:
             return found
-        if state.iteration == _MANY and self.hand_over:
+        if state.iteration == _MANY and self.hand_over and not state.memory.by_secants:
             found = _at_minimiser_of_model(problem, state)
             if found is not None:
                 return found

@@ -30,7 +30,7 @@ Array = np.ndarray
 FOLLOWED = "it ended along the minimisers of smooth functions below the risk"
 
 # Unknowns up to which the Hessian is a matrix, and products of entries of X up to which there is time for some.
-_DENSE, _LARGEST = 400, 1e9
+_DENSE, _LARGEST = 700, 1e9
 # Newton steps at the first width where no penalty bounds the minimiser, and else; the factor of the next one; the share
 # of the first below which all is rounding.
 _FEW, _STEPS, _SHRINK, _NARROWEST = 40, 300, 0.1, 1e-10
