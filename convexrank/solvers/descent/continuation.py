@@ -40,6 +40,8 @@ Array = np.ndarray
 # The width shrinks once what Newton's method can still gain is no more than so many times what the smoothing costs: one
 # step of it more is in the prediction.
 _SHARE = 3.0
+# The same of quasi-Newton steps, which begin anew at each width.
+_CLOSER = 0.6
 # Newton steps at a width after which it is raised again.
 _PATIENCE = 8
 # Newton steps at a width of many unknowns after which quasi-Newton steps go on.
@@ -226,7 +228,7 @@ class Continuation:
         here = path.here
         if path.rounds:
             return self._round(problem, path, state)
-        if here.error <= _SHARE * here.lag or path.steady:
+        if here.error <= (_CLOSER if path.by_secants else _SHARE) * here.lag or path.steady:
             return self._narrower(problem, path, state)
         if path.by_secants or (path.steps >= _WIDE_PATIENCE and len(here.w) > self.dense):
             return _by_secants(problem, path, state)
@@ -261,7 +263,7 @@ class Continuation:
 
 def _by_secants(problem: Convex, path: Path, state: State) -> State:
     """Take some quasi-Newton steps at this width, and at the others to come."""
-    found = secant_steps(problem, path.here, path.pairs, _SHARE)
+    found = secant_steps(problem, path.here, path.pairs, _CLOSER)
     memory = replace(path, here=found.here, pairs=found.pairs, by_secants=True, steady=not found.seen)
     return advanced(memory, state, list(found.seen))
 
