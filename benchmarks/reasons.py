@@ -72,7 +72,7 @@ REASONS: dict[str, str] = {
     ),
     r"^(TopPush|RmaxPush hinge), docstrings": (
         "Words separate these rows, and many negatives share the top: smooth functions of narrower and narrower widths "
-        "take some 2 000 quasi-Newton steps in all, each of which reads X three times."
+        "take up to fifty quasi-Newton steps in each step of the table, and each of these reads X two or three times."
     ),
     r"l1 = .*, docstrings: time over liblinear's$": (
         "liblinear stops at 1e-4 of its violation and has no gap. Here the steps end at a certified gap of 1e-6 over "
@@ -97,9 +97,9 @@ REASONS: dict[str, str] = {
     r"time over PNormPush's$": (
         "Objectives of the highest negatives are not smooth: a smooth function of decreasing width stands for each. "
         "Where w = 0 is the minimum, that is told before the first step, and the certificate takes the time. Else "
-        "samples of growing size come first, then all rows with those that do not count merged, a dozen steps each; "
-        "pairs with the highest are sums over sorted scores. The steps of the table are looks at all rows, and the "
-        "certificate is two more, where the push takes six evaluations in all."
+        "samples of growing size come first, then all rows with those that do not count merged; pairs with the "
+        "highest are sums over sorted scores. The steps of the table are looks at all rows alone; the certificate is "
+        "two more."
     ),
     r"^the same, the hardest inputs we found$": (
         "Every entry inserts a piece into a tree, at a random place in memory, and the cut walks over others to the "
@@ -107,14 +107,15 @@ REASONS: dict[str, str] = {
         "three runs, 37 before, by the same code."
     ),
     r"^push risk, .*width of the exact": (
-        "It holds for every law. Of 200 negatives none may be seen of a kind that is 1.8 % of all, and each of these "
-        "may be above all positives: (.39^4 + .018)^(1/4) is .45, and (.63^16 + .018)^(1/16) is .78, so that the upper "
-        "ends for p = 4 and 16 are .06 and .15 above the risk at least, where the asymptotic intervals reach .05 and "
-        ".06. The rest is a band for all positives at once, and errors of both classes that are added."
+        "It holds for every law. Of 200 negatives none may be seen of a kind that is 1.8 % of all, as .982^200 is "
+        ".025, and each of these may be above all positives: (.39^4 + .018)^(1/4) is .45, and "
+        "(.63^16 + .018)^(1/16) is .78, so that the upper ends for p = 4 and 16 are .06 and .15 above the risk at "
+        "least, where the asymptotic intervals reach .05 and .06. The rest is a band for all positives at once, and "
+        "errors of both classes that are added."
     ),
     r"^partial AUC, .*width of the exact": (
         "Some 20 of the 200 negatives are left of the limit. How many is not seen, so that a bound holds for each "
-        "number that is likely, 8 to 35, and the worst of these counts; the asymptotic interval holds in .940 of the "
+        "number that is likely, and the worst of these counts; the asymptotic interval holds in .940 of the "
         "samples only."
     ),
     r"^m_ary_risk_interval": "Each of the rounds draws all rows in a new order and goes through them.",

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.graphs import building, edge_blocks, pieces
+from convexrank.graphs import edge_blocks, graph_files, pieces
 from tests.tolerances import tolerance
 
 
@@ -26,7 +26,7 @@ def small_steps(monkeypatch):
     """Pieces and stretches of a few edges, so that small graphs have many of them."""
     for name in ("STRETCH", "BLOCK"):
         monkeypatch.setattr(edge_blocks, name, 7)
-    for module in (pieces, building):
+    for module in (pieces, graph_files):
         monkeypatch.setattr(module, "ROWS", 5)
 
 
@@ -218,12 +218,12 @@ def endings(monkeypatch):
 
     yield (
         "the disk was full while the graph was written",
-        lambda: monkeypatch.setattr(building.ArrayFile, "write", full),
+        lambda: monkeypatch.setattr(graph_files.ArrayFile, "write", full),
     )
-    yield "^$", lambda: monkeypatch.setattr(building.ArrayFile, "close", stop)
+    yield "^$", lambda: monkeypatch.setattr(graph_files.ArrayFile, "close", stop)
     yield (
         "^$",
-        lambda: monkeypatch.setattr(building, "seal", stop),
+        lambda: monkeypatch.setattr(graph_files, "seal", stop),
     )
 
 
@@ -255,8 +255,8 @@ def test_a_killed_build_leaves_nothing_that_opens(tmp_path):
 import os
 import numpy as np
 import convexrank as cr
-from convexrank.graphs import building
-building.seal = lambda folder: os._exit(9)  # all arrays are there
+from convexrank.graphs import graph_files
+graph_files.seal = lambda folder: os._exit(9)  # all arrays are there
 cr.Graph.build((np.array([0, 1]), np.array([1, 2])), {str(tmp_path / "graph")!r})
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=120, check=False).returncode == 9
@@ -346,7 +346,7 @@ def test_names_that_are_not_as_written_are_refused(tmp_path, text, said):
     cr.Graph.from_edges([0], [1], names=["a", "b"]).save(path)
     (path / "names.json").write_text(text)
     (path / "manifest.json").unlink()
-    building.seal(path)  # whoever writes the names writes the checksums, too
+    graph_files.seal(path)  # whoever writes the names writes the checksums, too
     with pytest.raises(ValueError, match=f"names.json cannot be read as the names of nodes .*{said}"):
         cr.Graph.open(path)
 
@@ -362,7 +362,7 @@ def test_a_pipe_in_the_folder_does_not_block(stored, name):
 
 def test_ids_beyond_the_nodes_are_found_before_they_are_used(stored, monkeypatch):
     """What the samples of the checksum miss, compiled loops would follow out of the arrays."""
-    monkeypatch.setattr(building, "_fingerprint", lambda file: {"bytes": 0, "sample": ""})
+    monkeypatch.setattr(graph_files, "_fingerprint", lambda file: {"bytes": 0, "sample": ""})
     names = {"sources": (np.int32, -3), "weights": (np.float64, np.nan)}
     manifest = stored / "manifest.json"
     files = json.loads(manifest.read_text())["files"]
@@ -518,7 +518,7 @@ def test_what_cannot_be_built_is_refused(tmp_path):
 
 
 def test_more_files_than_may_be_open_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(building, "_MOST_FILES", 4)
+    monkeypatch.setattr(graph_files, "_MOST_FILES", 4)
     source, target = np.zeros(1000, int), np.arange(1000) % 100
     with pytest.raises(
         ValueError, match=r"which takes \d+ files at a time .* at most 4; pass memory=(\d+)"

@@ -291,7 +291,7 @@ class Graph:
         ...     cr.Graph.open(folder + "/links")
         Graph(n=3, m=3, in files)
         """
-        from convexrank.graphs.building import write_graph
+        from convexrank.graphs.graph_files import write_graph
 
         write_graph(self, Path(check_path(path)))
 
@@ -315,7 +315,7 @@ class Graph:
             When the path is not such a folder, its writing was interrupted, or its files differ from the manifest.
             Sizes and a sample of each file are compared here; ids and weights are checked when they are first read.
         """
-        from convexrank.graphs.building import opened
+        from convexrank.graphs.graph_files import opened
 
         pages, names = opened(Path(check_path(path)))
         graph = cls.__new__(cls)
@@ -370,7 +370,7 @@ class Graph:
         ...     cr.problems.PageRank(graph).solve().x.round(4).tolist()
         [0.3878, 0.2148, 0.3974]
         """
-        from convexrank.graphs.building import build
+        from convexrank.graphs.graph_files import build
         from convexrank.graphs.pieces import EdgePieces
 
         pieces = EdgePieces.of(

@@ -66,9 +66,8 @@ def _gains_nothing(problem: Bipartite, solution: Solution) -> bool:
         return False
     if not x.any():
         return True
-    if (
-        l2 := problem.l2
-    ) > 0.0:  # with which the objective rises from its minimum, as the square of the distance
+    l2 = problem.l2
+    if l2 > 0.0:  # the objective rises from its minimum by at least l2/2 times the square of the distance
         far = max(math.sqrt(float(x @ x)) - math.sqrt(2.0 * gap / l2), 0.0)
         if 0.5 * l2 * far**2 - gap > 2.0 * _LOWER * max(1.0, abs(value)):
             return False

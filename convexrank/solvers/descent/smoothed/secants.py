@@ -1,7 +1,8 @@
-"""Quasi-Newton steps on a smooth function below a risk, of many unknowns: where those of Newton's method lead astray.
+"""Quasi-Newton steps on a smooth function below a risk, for many unknowns.
 
-Newton's steps are solved by conjugate gradients there, to few digits. Where most of the rows change sides on the way,
-as many hundreds of these products say no more than one step of L-BFGS, of two.
+The systems of Newton's method are solved by conjugate gradients there, to few digits. Where most of the rows near a
+kink change sides in each step, hundreds of products with the Hessian lead no farther than a step of L-BFGS, which takes
+two or three reads of X.
 """
 
 from __future__ import annotations

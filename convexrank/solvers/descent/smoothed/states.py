@@ -61,8 +61,8 @@ class Path:
     by_secants: bool = False  # in the place of Newton's method
     pairs: tuple[tuple[Array, Array, float], ...] = ()  # of secants at this width
     idle: int = 0
-    useless: int = 0  # widths at which the limit is not tried, as it was no better, of these
-    waits: int = 0  # have passed
+    useless: int = 0  # at so many widths the limit is not tried after it was no better
+    waits: int = 0  # so many of these have passed
     rounds: int = 0  # on merged rows that are left
     share: float = 0.0  # of the rows near a kink that stand alone next
     expected: float = math.inf  # about the gap, before the first round
