@@ -44,18 +44,14 @@ MODULES = {
     "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",
     "modelling/log_sum_exps/sums": "tests/test_log_sum_exps.py tests/test_many_rows.py tests/test_boosting.py "
     "tests/test_newton_cg.py::test_a_gentler_risk_has_smaller_powers_and_the_same_slope_at_0",
-    "modelling/log_sum_exps/many_rows": "tests/test_many_rows.py",
     "modelling/rules": f"{_READ}",
     "modelling/program": f"{_READ}",
     "modelling/steps": f"{_READ}",
-    "modelling/curvature/columns": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
-    "modelling/curvature/diagonal": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
-    "modelling/curvature/products": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
-    "modelling/curvature/in_weights": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
+    "modelling/curvature": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
+    "modelling/hessian_products": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
     "modelling/conjugate": f"tests/test_infimum.py {_READ}",
     "modelling/recession": f"tests/test_separability.py {_READ}",
-    "modelling/inequalities": f"tests/test_separability.py {_READ}",
-    "modelling/balls": f"{_READ}",
+    "modelling/certificates/balls": f"{_READ}",
     "modelling/cvxpy_reading": f"{_LAYER} -k 'not bug and not jax'",
     "modelling/jax_reading": f"{_LAYER} -k 'not bug and not exact_model'",
     "modelling/certificates/reference": f"tests/test_certificates.py {_READ}",
@@ -99,7 +95,7 @@ EQUIVALENT = {
             'base = total(power(y, p) for y in common + [weak * total(x)] * (kind <= "entry"))',
         ): "of the three words it is the first",
     },
-    "modelling/log_sum_exps/many_rows": {
+    "modelling/log_sum_exps/sums": {
         ("_BLOCK = 1 << 17", f"_BLOCK = {now}"): "how many rows are read at a time"
         for now in (
             "1 & 17",
@@ -126,20 +122,20 @@ EQUIVALENT = {
             ("chosen = X[rows].astype(np.float64, ", ""),
             ("rows = X[block].astype(np.float64, ", ""),
         )
-    },
-    "modelling/log_sum_exps/sums": {
+    }
+    | {
         (
             "_MODERATE = 64.0",
             f"_MODERATE = {now}",
         ): "both ways bound the rounding of logarithms of about this size"
         for now in ("63.0", "65.0")
     },
-    "modelling/curvature/products": {
+    "modelling/hessian_products": {
         (line.format("0"), line.format(" -1")): "of one argument the first is the last"
         for line in (
             "return node.over.sums(node.shares * dx[{}])",
             "return memory * dx[{}]",
-            "return cumulative.moved(node, memory, np.broadcast_to(dx[{}], node.level.shape))",
+            "return levels.moved(node, memory, np.broadcast_to(dx[{}], node.level.shape))",
             "return node.over.sums(memory[0] * dx[{}])",
             "return node.over.sums(memory * dx[{}])",
             "dx0 = np.broadcast_to(dx[{}], node.level.shape)",
@@ -149,7 +145,7 @@ EQUIVALENT = {
             "found = found - g * axis.spread(c * axis.sums(g * dx[{}]))",
         )
     },
-    "modelling/curvature/diagonal": {
+    "modelling/curvature": {
         (
             "for k in range(len(program.nodes) - 1, -1, -1):",
             f"for k in range(len(program.nodes) - 1, {now}, -1):",
@@ -161,7 +157,7 @@ EQUIVALENT = {
             "not 1": "the same",
         }.items()
     },
-    "modelling/inequalities": {
+    "modelling/recession": {
         (
             "up, down = node.function.recession(np.array([1.0, -1.0])).tolist()",
             "up, down = node.function.recession(np.array([1.0, - 2.0])).tolist()",
@@ -208,7 +204,7 @@ EQUIVALENT = {
             }.items()
         },
     },
-    "modelling/balls": {
+    "modelling/certificates/balls": {
         (
             "return as_objects(a * 0 if a.is_zero() else a * (a / b).log() for a, b in pairs)",
             "return as_objects(a * -1 if a.is_zero() else a * (a / b).log() for a, b in pairs)",

@@ -23,12 +23,12 @@ from convexrank.modelling import (
     square,
     total,
 )
-from convexrank.modelling.balls import in_balls
 from convexrank.modelling.certificates import reference
+from convexrank.modelling.certificates.balls import in_balls
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
-from convexrank.modelling.curvature.products import hessian_product
 from convexrank.modelling.expressions import Affine, Elementwise, PairMeans
+from convexrank.modelling.hessian_products import hessian_product
 from tests.expression_readings import (
     off,
 )

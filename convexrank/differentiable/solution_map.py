@@ -29,8 +29,7 @@ from convexrank.data import check_positive, keep_checked, shown
 from convexrank.data.recorded import Recorded, recorded
 from convexrank.differentiable.at_minimiser import AtMinimiser
 from convexrank.modelling.expressions import Node
-from convexrank.modelling.jax_reading import JaxRisk, padded
-from convexrank.modelling.traced_numbers import traced
+from convexrank.modelling.jax_reading import JaxRisk, padded, traced
 from convexrank.problems._declared import Declared
 
 __all__ = ["SolutionMap"]

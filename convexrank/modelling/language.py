@@ -15,7 +15,7 @@ from scipy import special
 
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.functions import Function
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.kernels.levels import CumulativeLogSumExp
 
 Array = np.ndarray
 

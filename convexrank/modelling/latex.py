@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.modelling import expressions as tree
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
-from convexrank.modelling.levels.thresholds import Threshold
+from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold
 
 _LETTERS = {"positive": ("i", "I"), "negative": ("k", "K"), "rows": ("r", "n"), "pairs": ("i", "I")}
 

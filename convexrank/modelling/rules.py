@@ -17,8 +17,7 @@ from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
 from convexrank.modelling.functions import Function
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
-from convexrank.modelling.levels.thresholds import Threshold
+from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold
 
 Array = np.ndarray
 

@@ -21,9 +21,8 @@ from convexrank.data import (
 from convexrank.modelling.expressions import Elementwise, Highest
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.kernels.highest import border_of, highest_at
-from convexrank.modelling.narrowing import highest_sums
 from convexrank.modelling.program import Program
-from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, may_merge
+from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, highest_sums, may_merge
 from convexrank.problems._declared import Declared
 from convexrank.problems._samples import drawn_rows, merged_rows, rows_of_sample
 from convexrank.problems.out_of_memory._queries import sample_of, streamed

@@ -1,4 +1,7 @@
-"""Products with the second derivatives of an expression, forward over reverse."""
+"""Products with the second derivatives of an expression, forward over reverse.
+
+Products with the second derivatives of an expression, forward over reverse.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,9 @@ import numpy as np
 
 from convexrank.backend.interruption import check_time
 from convexrank.modelling import expressions as tree
+from convexrank.modelling.kernels import levels
 from convexrank.modelling.kernels.highest import partial_shares
-from convexrank.modelling.levels import cumulative
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
-from convexrank.modelling.levels.thresholds import Threshold, curved
+from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold, curved
 from convexrank.modelling.program import Program
 
 Array = np.ndarray
@@ -167,7 +169,7 @@ def _push(node: tree.Node, memory: Any, dx: list[Any]) -> Any:
             (moved,) = kernel.sums(node.weights * dx[0], (1,), to_lower=True)
             return dx[1] * slope - moved
         case CumulativeLogSumExp():
-            return cumulative.moved(node, memory, np.broadcast_to(dx[0], node.level.shape))
+            return levels.moved(node, memory, np.broadcast_to(dx[0], node.level.shape))
         case Threshold():
             return node.over.sums(memory[0] * dx[0])
         case tree.LogSumExp() | tree.Highest():
@@ -189,8 +191,8 @@ def _curve(program: Program, k: int, memory: Any, u: Array, x: list[Array], dx: 
     if isinstance(node, CumulativeLogSumExp):
         dx0 = np.broadcast_to(dx[0], node.level.shape)
         u = np.broadcast_to(u, node.level.shape)
-        moves = cumulative.moved(node, memory, dx0)
-        return (cumulative.pulls(node, memory, u) * dx0 - cumulative.pulls(node, memory, u * moves),)
+        moves = levels.moved(node, memory, dx0)
+        return (levels.pulls(node, memory, u) * dx0 - levels.pulls(node, memory, u * moves),)
     if isinstance(node, Threshold):
         return (curved(node, memory, u, dx[0]),)
     d, c, g = bend_of(node, x[0], memory, u)
