@@ -59,7 +59,7 @@ MODULES = {
     "modelling/kernels/pairs": "tests/test_modelling_kernels.py -k 'not memory and not planted'",
     "modelling/kernels/plain": "tests/test_modelling_kernels.py -k 'not memory and not planted'",
     "modelling/smoothing/programs": "tests/test_smoothing.py -k 'not wrong'",
-    "solvers/working_sets/_screening": "tests/test_screening.py",
+    "solvers/working_sets/_dual_newton": "tests/test_screening.py",
     "problems/graph_ranks/_base": "tests/test_lpq_rank.py tests/test_page_rank.py",
     "data/shards/local": "tests/test_shards.py",
     "problems/duals/_points": "tests/test_duals.py",
@@ -68,7 +68,6 @@ MODULES = {
     "core/loop": f"{_LOOP} tests/test_limits.py -k '{_SLOW}'",
     "solvers/descent/newton": f"{_LOOP} tests/test_second_order.py -k '{_SLOW}'",
     "solvers/descent/newton_cg": "tests/test_newton_cg.py",
-    "solvers/descent/_scored_systems": "tests/test_newton_cg.py",
     "solvers/descent/lbfgs": f"{_LOOP} tests/test_many_rows.py tests/test_solver_choice.py -k '{_SLOW}'",
     "verification/comparison": f"{_VERIFIER} -k 'not planted and not sound or PNorm or TopPush'",
     "verification/report": "tests/test_verifier.py -k 'not planted and not harmless'",
@@ -271,7 +270,7 @@ EQUIVALENT = {
             'if any(kind.kind == "O" for kind in types) or len({kind.kind == "U" for kind in types}) != 1:',
         ): "there are types",
     },
-    "solvers/working_sets/_screening": {
+    "solvers/working_sets/_dual_newton": {
         (
             "return sizes is not None and int(sizes.entries.sum()) >= _ENTRIES * len(sizes.entries)",
             "return sizes is not None and int(sizes.entries.sum()) > _ENTRIES * len(sizes.entries)",

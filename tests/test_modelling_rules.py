@@ -10,7 +10,7 @@ import pytest
 
 import convexrank as cr
 from convexrank import losses
-from convexrank.data.recorded import plain, recorded
+from convexrank.data.fields import plain, recorded
 from convexrank.modelling import (
     functions,
     log_sum_exp,

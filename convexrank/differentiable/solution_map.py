@@ -26,7 +26,7 @@ from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.loop import SolverLike
 from convexrank.core.solving import resolve
 from convexrank.data import check_positive, keep_checked, shown
-from convexrank.data.recorded import Recorded, recorded
+from convexrank.data.fields import Recorded, recorded
 from convexrank.differentiable.at_minimiser import AtMinimiser
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.jax_reading import JaxRisk, padded, traced

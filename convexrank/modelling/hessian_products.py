@@ -1,7 +1,4 @@
-"""Products with the second derivatives of an expression, forward over reverse.
-
-Products with the second derivatives of an expression, forward over reverse.
-"""
+"""Products with the second derivatives of an expression, forward over reverse."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Weights and coefficients of an expression as functions of what they were computed from, in JAX.
 
-An expression that is made of recorded numbers (:mod:`convexrank.data.recorded`) keeps how its shares and factors follow
+An expression that is made of recorded numbers (:mod:`convexrank.data.fields`) keeps how its shares and factors follow
 from the weights of the rows and from parameters. Computed again with traced arrays they can be differentiated.
 
 An expression in JAX: a function of the scores with the tree as an argument, compiled once for each structure.
@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convexrank.backend.jax_oracles import shape_class
-from convexrank.data.recorded import Recorded
+from convexrank.data.fields import Recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
 from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold

@@ -13,7 +13,7 @@ from convexrank.core.capabilities import Field, Solvable
 from convexrank.core.loop import State
 from convexrank.data import check_choice, check_positive, keep_checked
 from convexrank.projections import bounded_increments, isotonic
-from convexrank.solvers.descent.gradient import residual_of
+from convexrank.solvers.descent.first_order import residual_of
 from convexrank.solvers.row_faces import SingleIndex
 
 Array = np.ndarray

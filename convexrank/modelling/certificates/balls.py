@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.core.results import CertificateError
-from convexrank.data.recorded import Recorded
+from convexrank.data.fields import Recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.data.recorded import plain
+from convexrank.data.fields import plain
 from convexrank.modelling.expressions import Axis, OfOne, rows_of, runs_of
 from convexrank.modelling.functions import Function
 

@@ -16,7 +16,7 @@ from scipy import sparse as scipy_sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.data.checks.values import check_flag, check_integer, check_list, check_path, check_real
-from convexrank.data.files.lines import read_bytes, text_lines
+from convexrank.data.files import read_bytes, text_lines
 from convexrank.data.groups import QueryGroups
 
 __all__ = ["LetorData", "read_letor"]

@@ -1,4 +1,8 @@
-r"""The compiled loop of bounded-increment regression: dynamic programming on the derivative of the message.
+r"""Compiled projections on chains: pooled means, and bounded increments.
+
+The compiled loop of isotonic regression: pool adjacent violators, many chains in flat arrays.
+
+The compiled loop of bounded-increment regression: dynamic programming on the derivative of the message.
 
 Let :math:`F_i(x)` be the least cost of the first *i* entries of a chain when the i-th one is *x*, and :math:`m_i` its
 minimiser. Then
@@ -9,7 +13,7 @@ minimiser. Then
 so :math:`F_{i+1}'` is :math:`F_i'` cut at :math:`m_i`, its left part moved by :math:`l_i` and its right part by
 :math:`u_i`, with zero on the gap that opens between them, plus a line. Hence :math:`F_i'` is a row of pieces that is
 only ever changed at its cut: every step inserts one piece there, of width :math:`u_i - l_i`, and then the cut walks
-to the next zero. A bound on the entries makes a jump. `pieces` makes a step cost O(log n), and less where
+to the next zero. A bound on the entries makes a jump. `compiled_pieces` makes a step cost O(log n), and less where
 walks are short.
 """
 
@@ -23,9 +27,9 @@ import numpy as np
 
 from convexrank.backend import numba_cache
 from convexrank.backend.numba_cache import compiled, numba, part, read_only_array
+from convexrank.projections import compiled_pieces
 from convexrank.projections._tolerances import EMPTY, TOUCHES
-from convexrank.projections.compiled import pieces
-from convexrank.projections.compiled.pieces import (
+from convexrank.projections.compiled_pieces import (
     CHUNK,
     ENTRY,
     HIGH,
@@ -48,6 +52,58 @@ from convexrank.projections.compiled.pieces import (
 )
 
 Array = np.ndarray
+
+
+_GIVEN, _ENDS = read_only_array(numba.float64), read_only_array(numba.int64)
+
+
+@compiled(numba.void(_GIVEN, _GIVEN, _ENDS, numba.float64[::1], numba.int32[::1]))
+def pool(values: Array, weights: Array, offsets: Array, fitted: Array, block: Array) -> None:
+    """Fit a non-decreasing sequence to every chain ``offsets[g]:offsets[g + 1]`` in one pass.
+
+    ``weights`` has one value for all entries or one for each. ``fitted`` serves as the stack of block levels and
+    ``block`` as the stack of block ends until both are filled in: entries of one block share a number, which no other
+    chain uses. A level is the mean of its block; one that nothing was pooled into is the value itself, bit for bit.
+    """
+    weighted = len(weights) > 1
+    masses = np.empty(len(values) if weighted else 1)
+    for g in range(len(offsets) - 1):
+        first, last = offsets[g], offsets[g + 1]
+        top, i = first - 1, first
+        while i < last:
+            mean, mass = values[i], weights[i if weighted else 0]
+            i += 1
+            if top >= first and fitted[top] > mean:
+                total = mean * mass
+                while True:
+                    while top >= first and fitted[top] > mean:
+                        begin = block[top - 1] if top > first else first
+                        below = masses[top] if weighted else weights[0] * (block[top] - begin)
+                        total += fitted[top] * below
+                        mass += below
+                        mean = total / mass
+                        top -= 1
+                    before = i
+                    # the block takes what follows as long as that is lower, and only then divides
+                    while i < last and values[i] * mass < total:
+                        more = weights[i if weighted else 0]
+                        total += values[i] * more
+                        mass += more
+                        i += 1
+                    if i == before:
+                        break
+                    mean = total / mass
+            top += 1
+            fitted[top], block[top] = mean, i
+            if weighted:
+                masses[top] = mass
+        stop = last
+        for k in range(top, first - 1, -1):
+            level = fitted[k]
+            start = block[k - 1] if k > first else first
+            for j in range(start, stop):
+                fitted[j], block[j] = level, k
+            stop = start
 
 
 @part
@@ -199,7 +255,7 @@ def _settle(z: Array, w: Array, bounds: Array, s: Array, side: Array, pin: Array
 @lru_cache(maxsize=1)
 def solver() -> Callable[..., int]:
     """The compiled solver of many chains; compiled anew when any file of the loop has changed."""
-    files = (str(module.__file__) for module in (pieces, numba_cache))
+    files = (str(module.__file__) for module in (compiled_pieces, numba_cache))
     version = (EMPTY, TOUCHES, *(Path(file).stat().st_mtime_ns for file in files))
     types = numba.types
     row, pairs, flags = types.float64[::1], types.float64[:, ::1], types.int8[::1]

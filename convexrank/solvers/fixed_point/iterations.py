@@ -1,4 +1,9 @@
-"""Gauss and Seidel's method on a graph: PageRank in fewer passes; several ranks at once, mostly in float32."""
+"""The power iteration and Gauss-Seidel.
+
+Iteration of a map to its fixed point: the linear or nonlinear power method.
+
+Gauss and Seidel's method on a graph: PageRank in fewer passes; several ranks at once, mostly in float32.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +19,58 @@ from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 from convexrank.graphs.build import cuts
 from convexrank.graphs.edge_blocks import EdgeBlock, each_block
-from convexrank.solvers.fixed_point._sweeps import Mixing, Sweeps, exchange, is_folded, scale_of_start
+from convexrank.solvers.fixed_point.sweeps import Mixing, Sweeps, exchange, is_folded, scale_of_start
 from convexrank.solvers.graph_faces import AffineFixedPoint
 
 Array = np.ndarray
+
+# Rounding ends the descent: this many steps without a new shortest one, and the iteration stands still.
+_PATIENCE = 40
+# Where the map is not known to contract, steps may get longer for a while.
+_LONGER_PATIENCE = 400
+
+
+@dataclass(frozen=True)
+class Power:
+    r"""Apply the map again and again, :math:`x_{k+1} = F(x_k)`.
+
+    A contraction with factor θ in the problem's metric converges at that rate from any start, with
+
+    .. math:: d(x_k, x^*) \le \frac{\theta}{1-\theta}\, d(x_k, x_{k-1}),
+
+    which is the reported residual. A map with factor 1 may converge as well; then the residual is the length of
+    the step, and the certificate states its kind. A step costs one evaluation of the map.
+
+    References
+    ----------
+    S. Banach, Sur les opérations dans les ensembles abstraits, Fundamenta Mathematicae 3 (1922), section 2, theorem 6.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> sorted(cr.solvers.Power().requires)
+    ['FixedPoint']
+    """
+
+    name = "power"
+    requires = frozenset({"FixedPoint"})
+    default_max_iter = 100_000
+
+    def init(self, problem: FixedPoint, x0: Array) -> State:
+        """Start; nothing is known about the error yet."""
+        return State(x0, math.nan, math.inf, (math.inf, 0))
+
+    def step(self, problem: FixedPoint, state: State) -> State:
+        """Apply the map once."""
+        image = problem.apply_map(state.x)
+        length, factor = problem.distance(image, state.x), problem.modulus
+        residual = length * factor / (1.0 - factor) if factor < 1.0 else length
+        shortest, since = state.memory
+        since = 0 if length < shortest else since + 1
+        memory = (min(shortest, length), since)
+        patience = _PATIENCE if factor < 1.0 else _LONGER_PATIENCE
+        return State(image, math.nan, residual, memory, stalled=since >= patience or length == 0.0)
+
 
 # A correction is added to the ranks when a sweep changes it by less than this share of its size, as float32 has seven
 # digits, or after so many sweeps; and once when this many times the tolerance is reached: what rounding did so far has
@@ -50,7 +103,7 @@ class Corrections:
     """
 
     def __init__(self, problem: AffineFixedPoint, x0: Array, threads: int | None, memory: int) -> None:
-        from convexrank.graphs.compiled.sweeps_many import COLUMNS
+        from convexrank.graphs.compiled_sweeps import COLUMNS
 
         bounds = cuts(problem.graph.offsets, threads)
         pool = ThreadPoolExecutor(max(len(bounds) - 2, 1))  # as for one rank
@@ -107,7 +160,7 @@ class _Group:
         pool: Executor,
         memory: int,
     ) -> None:
-        from convexrank.graphs.compiled.sweeps_many import LINE
+        from convexrank.graphs.compiled_sweeps import LINE
 
         graph, operators = problem.graph, problem.operators[columns]
         self.problem, self.bounds, self._pool = problem, bounds, pool
@@ -133,7 +186,7 @@ class _Group:
 
     def sweep(self) -> float:
         """Sweep once; return the size of the change."""
-        from convexrank.graphs.compiled.sweeps_many import sweep_many
+        from convexrank.graphs.compiled_sweeps import sweep_many
 
         if self._is_added:
             self._begin()
@@ -173,7 +226,7 @@ class _Group:
 
     def _mix(self, length: float, size: float) -> None:
         """Combine this sweep with the ones before it."""
-        from convexrank.graphs.compiled.sweeps_many import shift_many
+        from convexrank.graphs.compiled_sweeps import shift_many
 
         if self.mixing is None:
             return
@@ -203,7 +256,7 @@ class _Group:
 
     def _add(self) -> None:
         """Add the correction to z, and remember the sums of z."""
-        from convexrank.graphs.compiled.sweeps_many import correct_many
+        from convexrank.graphs.compiled_sweeps import correct_many
 
         size, self._lost = correct_many(self.problem.graph.out_weight, self._sent[0], self._z)
         for sent in self._sent[1:]:
@@ -215,7 +268,7 @@ class _Group:
 
     def _begin(self) -> None:
         """Begin a correction: its right-hand side is what z lacks."""
-        from convexrank.graphs.compiled.sweeps_many import residual_many
+        from convexrank.graphs.compiled_sweeps import residual_many
 
         graph, alpha, operator = self.problem.graph, self.problem.alpha, self.problem.operators[0]
         if self._is_added:  # the caller has the ranks
@@ -240,7 +293,7 @@ def _weights(block: EdgeBlock) -> Array:
 
 def _lined_up(rows: int, columns: int) -> Array:
     """Zeros in float32 whose rows begin where lines of the cache do."""
-    from convexrank.graphs.compiled.sweeps_many import LINE
+    from convexrank.graphs.compiled_sweeps import LINE
 
     held = np.zeros(rows * columns + LINE, dtype=np.float32)
     first = -(held.ctypes.data // 4) % LINE
@@ -260,7 +313,7 @@ class GaussSeidel:
     included, because their columns are zero. Sweeps contract at least as fast as the power method, in practice about
     twice as fast if links are local.
 
-    The last few sweeps are combined (:class:`~convexrank.solvers.fixed_point._sweeps.Mixing`), which halves their
+    The last few sweeps are combined (:class:`~convexrank.solvers.fixed_point.sweeps.Mixing`), which halves their
     number again on graphs with many nearly closed hosts. If the combination does not help, plain sweeps continue.
 
     A sweep costs O(n + m); it reads 4 bytes per edge. Beside the graph it needs 8 bytes per node and thread, 4 per
