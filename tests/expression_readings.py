@@ -21,7 +21,7 @@ from convexrank.modelling.curvature import curvature, has_columns
 from convexrank.modelling.cvxpy_reading import cvxpy_model
 from convexrank.modelling.hessian_products import hessian_product
 from convexrank.modelling.kernels.levels import CumulativeLogSumExp
-from convexrank.modelling.latex import latex
+from convexrank.modelling.language import latex
 from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
 from convexrank.problems._smoothed_weights import SmoothedRisks

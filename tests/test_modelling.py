@@ -452,7 +452,7 @@ BUGS = {
         ),
     ),
     "a formula without a group": of_member(
-        __import__("convexrank.modelling.latex", fromlist=["latex"]),
+        __import__("convexrank.modelling.language", fromlist=["latex"]),
         "_letters",
         lambda old: lambda axis: ("i", "I"),
     ),

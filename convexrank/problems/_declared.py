@@ -25,7 +25,7 @@ from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.hessian_products import hessian_product
 from convexrank.modelling.jax_reading import JaxRisk
-from convexrank.modelling.latex import latex
+from convexrank.modelling.language import latex
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.sums import LogSumExps, LogSumExpTerm, log_sum_exps
 from convexrank.modelling.program import Program

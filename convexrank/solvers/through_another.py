@@ -1,22 +1,171 @@
-"""A problem solved through another: a dual through its primal, and one with a constraint by its Lagrangian."""
+"""Solving through another: another problem, other unknowns, another solver.
+
+A solver that steps in other variables than those in which a problem states its points.
+
+Where another solver helps: its steps, gone on with, and a point about where the minimum is.
+
+A solver that goes on with the steps of another one.
+
+A point about where the minimum is, from the exact model: for methods to which kinks show one by one.
+
+A problem solved through another: a dual through its primal, and one with a constraint by its Lagrangian.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from convexrank.core.capabilities import Advice, Existence, Solvable
+from convexrank.backend.interruption import time_left
+from convexrank.core.capabilities import Advice, Exact, Existence, Modelled, Solvable
 from convexrank.core.loop import Method, Solver, State
+from convexrank.core.minorants import has_conic_solver
 from convexrank.core.results import ConvergenceWarning, Witness
 from convexrank.core.solving import resolve
 from convexrank.data import shown
 from convexrank.solvers.row_faces import Constrained, HasPrimal
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class ChangeOfVariables:
+    """Runs a solver on the same problem in other variables; every state that comes out is in the problem's own.
+
+    Parameters
+    ----------
+    solver : Solver
+        The method.
+    problem : Problem
+        The problem as the method sees it, with the same values.
+    enter : callable
+        Takes a point of the problem that is solved to the other variables.
+    leave : callable
+        Takes a point back, or the points of a witness, one per row.
+
+    Examples
+    --------
+    >>> import convexrank as cr
+    >>> from convexrank.core.capabilities import Advice
+    >>> kernel = [[4.0, 2.0], [2.0, 1.0]]
+    >>> problem = cr.problems.KernelLearnedDivergence(kernel, [1.0, 0.0], strong=1.0, l2=0.1)
+    >>> problem.face(Advice).adapted(cr.solvers.LBFGS(), None).problem.X.shape
+    (2, 1)
+    """
+
+    solver: Solver
+    problem: Any
+    enter: Callable[[Array], Array]
+    leave: Callable[[Array], Array]
+
+    @property
+    def name(self) -> str:
+        """The name of the method."""
+        return self.solver.name
+
+    @property
+    def requires(self) -> frozenset[str]:
+        """The capabilities that the method needs from the problem in its variables."""
+        return self.solver.requires
+
+    @property
+    def default_max_iter(self) -> int:
+        """The limit of the method."""
+        return self.solver.default_max_iter
+
+    def init(self, problem: Solvable, x0: Array) -> State:
+        """Start at the point that x0 stands for."""
+        return self._leave(self.solver.init(self.problem, self.enter(x0)))
+
+    def step(self, problem: Solvable, state: State) -> State:
+        """Take a step of the method."""
+        inner = replace(state.memory, iteration=state.iteration, tol=state.tol)
+        return self._leave(self.solver.step(self.problem, inner))
+
+    def _leave(self, inner: State) -> State:
+        witness, complete = inner.witness, inner.complete
+        return replace(
+            inner,
+            x=self.leave(inner.x),
+            memory=inner,
+            witness=None if witness is None else witness.moved(self.leave),
+            complete=None if complete is None else lambda: self._leave(complete()),
+        )
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """The method that goes on, its state, what the message says of it, and how many steps it has left; None: all.
+
+    A lower bound that was proved before, and its witness, stay until the method has a better one.
+    """
+
+    method: Solver[Any]
+    inner: State
+    note: str
+    left: int | None = None
+    lower: float = -math.inf
+    witness: Witness | None = None
+
+    def step(self, problem: Solvable, state: State) -> State:
+        """Take a step of the method."""
+        inner = self.method.step(problem, replace(self.inner, iteration=state.iteration, tol=state.tol))
+        shown = inner
+        if inner.value - inner.residual < self.lower:
+            shown = replace(inner, residual=max(inner.value - self.lower, 0.0), witness=self.witness)
+        left = None if self.left is None else self.left - 1
+        memory = replace(self, inner=inner, left=left)
+        note = "; ".join(filter(None, (self.note, inner.note)))
+        return replace(shown, memory=memory, note=note, stalled=inner.stalled or left == 0)
+
+
+# Larger models take longer than other steps: about so many seconds for each pair of rows, and entry of X.
+_ENTRIES, _PER_PAIR, _PER_ENTRY = 200_000, 1e-5, 1e-6
+_LARGEST_CONE = 1_000
+# What the conic solver is asked for; an answer with fewer digits may do.
+_DIGITS: dict[str, float] = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
+_SOLVED = ("optimal", "optimal_inaccurate")
+#: What the message of a solution says of it.
+ASKED = "bundle went on from the minimiser of the exact model"
+
+
+def _affords_model(problem: Solvable) -> TypeIs[Exact]:
+    """Return whether there is an exact model that a conic solver solves in a moment, and in the time left."""
+    if "Exact" not in problem.capabilities or not has_conic_solver() or find_spec("cvxpy") is None:
+        return False
+    model: Exact = cast("Exact", problem)
+    rows, entries = model.rows, model.rows * model.dimension
+    few = rows <= _LARGEST_CONE and entries <= _ENTRIES and not model.face(Modelled).is_nonlinear
+    return few and _PER_PAIR * rows**2 + _PER_ENTRY * entries < time_left()
+
+
+def conic_point(problem: Solvable) -> Array | None:
+    """Return the minimiser of the exact model; None where that is too large, or not solved."""
+    if not _affords_model(problem):
+        return None
+    import cvxpy as cp
+
+    # with the scores apart interior points keep more digits
+    other = problem.face(Modelled).other
+    model = problem.to_cvxpy() if other is None else other()
+    if not model.convex:
+        return None
+    try:
+        word = model.solve("CLARABEL", _DIGITS)
+    except cp.SolverError:
+        return None
+    if word not in _SOLVED:
+        return None
+    return np.asarray(next(iter(model.variables.values())).value, dtype=np.float64)
 
 
 @dataclass(frozen=True)

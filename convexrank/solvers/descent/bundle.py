@@ -19,8 +19,8 @@ from convexrank.core.minorants import model_minimum
 from convexrank.core.results import DeferredWitness, Witness
 from convexrank.data import check_flags, check_integer, check_vector, keep_checked, shown
 from convexrank.regularizers import Penalty
-from convexrank.solvers._handed_over import ASKED, conic_point
 from convexrank.solvers.descent.smoothed.short_path import FOLLOWED, path_end
+from convexrank.solvers.through_another import ASKED, conic_point
 
 Array = np.ndarray
 

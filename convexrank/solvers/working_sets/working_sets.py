@@ -17,8 +17,8 @@ from convexrank.core.results import Solution, Witness
 from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
-from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.row_faces import Columnwise
+from convexrank.solvers.through_another import HandedOver
 from convexrank.solvers.working_sets._dual_newton import (
     DualIterate,
     DualPoint,
