@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import jax
 import numpy as np
@@ -54,5 +55,37 @@ def layout():
     }
 
 
+def cuts():
+    """Rows and labels that three devices divide, and all of them."""
+    return (_X[:60], _Y[:60]), (_X, _Y)
+
+
+def where_rows_lie():
+    """Solver, status and value for rows that lie on several devices; many problems there; and what is refused."""
+    mesh, (rows, y) = mesh_of(3), cuts()[0]
+    X = jax.device_put(rows, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows")))
+    problem = cr.problems.PNormPush(X, y, p=4.0, l2=0.01)
+    found = {"by": [], "refused": {}}
+    for solution in (problem.solve(tol=1e-9), PROBLEMS["PNormPush"]().solve(device=mesh, tol=1e-9)):
+        found["by"].append([solution.solver, solution.status.name, solution.value])
+    many = cr.solve_many(problem, l2=[0.01, 0.1], tol=1e-9)
+    found["many"] = [[each.solver, each.value] for each in many]
+    found["again"] = pickle.loads(pickle.dumps(problem)).solve(tol=1e-9).status.name
+    attempts = {
+        "elsewhere": lambda: cr.problems.PNormPush(X, jax.device_put(y, jax.devices()[5]), p=4.0, l2=0.1),
+        "in numpy": lambda: problem.solve("newton", device=mesh),
+        "a game": lambda: cr.problems.PageRankGame(cr.Graph.from_edges([0, 1], [1, 0])).solve(
+            "jax-no-regret-play", device=mesh
+        ),
+    }
+    for name, attempt in attempts.items():
+        try:
+            attempt()
+        except (ValueError, TypeError) as error:
+            found["refused"][name] = str(error)
+    return found
+
+
 if __name__ == "__main__":
-    print(json.dumps({"layout": layout(), **{name: solved(name) for name in PROBLEMS}}))
+    runs = {name: solved(name) for name in PROBLEMS}
+    print(json.dumps({"layout": layout(), "rows on devices": where_rows_lie(), **runs}))

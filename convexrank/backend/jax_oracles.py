@@ -101,6 +101,12 @@ def uses_jax(*arguments: Any) -> bool:
     return jax is not None and any(isinstance(argument, jax.Array) for argument in arguments)
 
 
+def is_mesh(place: Any) -> bool:
+    """Return whether it is a mesh of JAX's devices. None is, where JAX was not imported yet."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(place, jax.sharding.Mesh)
+
+
 Array = np.ndarray
 Risk = Callable[..., Any]
 

@@ -91,9 +91,9 @@ class LinearScores(Problem):
     def __post_init__(self) -> None:
         kind = check_choice(self.dtype, _DTYPES, "dtype")
         if uses_jax(self.X):
-            from convexrank.solvers.jitted.devices import device_of
+            from convexrank.solvers.jitted.devices import home_of
 
-            preset(self, _home=device_of(*vars(self).values()))
+            preset(self, _home=home_of(*vars(self).values()))
         keep(self, X=check_matrix(self.X, dtype=kind, most=LARGEST_ENTRY))
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")

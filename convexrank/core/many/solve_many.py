@@ -19,6 +19,7 @@ from convexrank.backend.interruption import (
     progress_bar,
     time_left,
 )
+from convexrank.backend.jax_oracles import is_mesh
 from convexrank.core.capabilities import Batched, value_at
 from convexrank.core.loop import SolverLike, certificate_of, scale_of
 from convexrank.core.many.solutions import Members, Solutions, met_at, too_late
@@ -76,9 +77,9 @@ def solve_many(
         The problem. Parameters that are not varied are its own.
     solver : str or solver object, optional
         Solve one after the other, by this solver.
-    device : str or jax.Device, optional
-        Solve together on a device of JAX, as in :meth:`convexrank.Problem.solve`; with a solver, one after the other.
-        By default where X lies, as there.
+    device : str, jax.Device or jax.sharding.Mesh, optional
+        Solve together on a device of JAX, as in :meth:`convexrank.Problem.solve`; with a solver, or on a mesh, one
+        after the other. By default where X lies, as there.
     tol : float
         The tolerance of each, as in :meth:`convexrank.Problem.solve`.
     time_limit : float, optional
@@ -253,7 +254,7 @@ def _members(
     found, together, first, points = [], 0, problem.start(), None
     try:
         method: Together | None = None
-        if solver is None and device is not None:
+        if solver is None and device is not None and not is_mesh(device):
             method = class_at(_ON_DEVICE)(device)
         first = _first(problem, varied, tol)
         points = None if method is None else method(problems, first, tol)
@@ -266,8 +267,9 @@ def _members(
         if solution is None:
             point = guess if points is None else np.asarray(points[place])
             near = point if np.isfinite(point).all() else guess
-            # a device without a solver was for all of them together
-            solution = _alone(each, near, tol, solver, None if solver is None else device)
+            # a device without a solver was for all of them together; a mesh has room for one
+            place_of = device if solver is not None or is_mesh(device) else None
+            solution = _alone(each, near, tol, solver, place_of)
         if solution.converged and "sample_weight" not in varied:
             guess = solution.x
         found.append(solution)
