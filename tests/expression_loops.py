@@ -19,7 +19,7 @@ from convexrank.modelling.expressions import (
     Reduction,
     Scores,
 )
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 
 
 def plain_risk(root: Node, scores: list[float]) -> float:

@@ -20,8 +20,8 @@ from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.curvature import curvature, has_columns
 from convexrank.modelling.cvxpy_reading import cvxpy_model
 from convexrank.modelling.hessian_products import hessian_product
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp
 from convexrank.modelling.language import latex
+from convexrank.modelling.levels import CumulativeLogSumExp
 from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
 from convexrank.problems._smoothed_weights import SmoothedRisks

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
-from convexrank.modelling.log_sum_exps.sums import LogSumExpTerm
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
 from convexrank.problems import BottomPush, PNormPush, TopBottomPush
 from convexrank.solvers.descent.coordinates import exact_step
 from tests.boosting_references import example

@@ -13,7 +13,7 @@ from scipy import optimize, sparse
 import convexrank as cr
 from convexrank.data import Chunks
 from convexrank.modelling import log_mean_exp, mean, power, softplus, square, total
-from convexrank.modelling.kernels.levels import Threshold
+from convexrank.modelling.levels import Threshold
 from convexrank.problems import REGISTRY
 from convexrank.problems._declared import Declared
 from tests.tolerances import tolerance

@@ -9,9 +9,8 @@ import pytest
 
 import convexrank as cr
 from convexrank import metrics
-from convexrank.modelling import cumulative_log_sum_exp, cvxpy_reading
+from convexrank.modelling import cumulative_log_sum_exp, cvxpy_reading, levels
 from convexrank.modelling.groups import Groups
-from convexrank.modelling.kernels import levels
 from convexrank.problems import ListMLE, ListNet
 from tests.tolerances import tolerance
 

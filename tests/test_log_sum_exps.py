@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from convexrank.modelling.log_sum_exps import sums
-from convexrank.modelling.log_sum_exps.sums import LogSumExps, LogSumExpTerm, reference_log_sum_exp
+from convexrank.modelling.log_sum_exps.sums import LogSumExps, reference_log_sum_exp
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
 from tests.tolerances import tolerance
 
 ROWS = 7

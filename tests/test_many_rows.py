@@ -13,8 +13,9 @@ from scipy.optimize import brentq
 import convexrank as cr
 from convexrank.core.certificates import certify, strength_near
 from convexrank.core.loop import State
-from convexrank.modelling.log_sum_exps import sums as _many_rows
-from convexrank.modelling.log_sum_exps.sums import LogSumExps, drawn_by_weight, expected_modulus, modulus
+from convexrank.modelling.log_sum_exps import terms as _many_rows
+from convexrank.modelling.log_sum_exps.sums import LogSumExps
+from convexrank.modelling.log_sum_exps.terms import drawn_by_weight, expected_modulus, modulus
 from convexrank.problems import _formulation, _linear_scores
 from convexrank.problems.margin_retargeting import _base as margins
 from convexrank.solvers.descent import lbfgs

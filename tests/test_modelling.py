@@ -17,6 +17,7 @@ from convexrank.modelling import (
     hessian_products,
     jax_reading,
     language,
+    levels,
     recession,
     steps,
 )
@@ -25,7 +26,7 @@ from convexrank.modelling.certificates import reference, rounding
 from convexrank.modelling.curvature import Columns
 from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
 from convexrank.modelling.expressions import Affine, Axis, Highest, LogSumExp, PairSums
-from convexrank.modelling.kernels import highest, levels, pairs
+from convexrank.modelling.kernels import highest, pairs
 from convexrank.modelling.kernels.exponentials import LogisticPairs
 from convexrank.modelling.smoothing import below, programs
 from tests import expression_loops as loops

@@ -50,7 +50,7 @@ from convexrank.core.results import Solution, check_solution, problem_of
 from convexrank.data import check_flag, check_positive_weights, check_vector, read_array, shown
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.data.messages import progress_as_verbose
-from convexrank.modelling.log_sum_exps.sums import LogSumExpTerm, log_sum_exp_gradient
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient
 from convexrank.problems._formulation import Formulation
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.out_of_memory._streams import refuse_chunks

@@ -32,7 +32,8 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
 )
-from convexrank.modelling.kernels.levels import (
+from convexrank.modelling.language import Numpy
+from convexrank.modelling.levels import (
     CumulativeLogSumExp,
     Threshold,
     dual_of_levels,
@@ -41,7 +42,6 @@ from convexrank.modelling.kernels.levels import (
     shares_of_levels,
     shares_of_threshold,
 )
-from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import weights_at
 

@@ -34,7 +34,7 @@ from convexrank.modelling.hessian_products import (
     hessian_product,
     pair_hessian,
 )
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold, bend_of_threshold, pulls
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold, bend_of_threshold, pulls
 from convexrank.modelling.program import Program
 
 Array = np.ndarray

@@ -11,9 +11,9 @@ from scipy import sparse
 from convexrank.core.elementwise_checks import Limits, model_form, stated
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.highest import border_of
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold, values_and_shares
-from convexrank.modelling.kernels.levels import values_and_parts as threshold_at
 from convexrank.modelling.language import Language, read
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold, values_and_shares
+from convexrank.modelling.levels import values_and_parts as threshold_at
 from convexrank.modelling.program import Program
 from convexrank.modelling.rules import is_nonnegative
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from convexrank.backend.interruption import check_time
 from convexrank.modelling import expressions as tree
-from convexrank.modelling.kernels import levels
+from convexrank.modelling import levels
 from convexrank.modelling.kernels.highest import partial_shares
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold, curved
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold, curved
 from convexrank.modelling.program import Program
 
 Array = np.ndarray

@@ -24,8 +24,8 @@ from convexrank.backend.jax_oracles import shape_class
 from convexrank.data.fields import Recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold
 from convexrank.modelling.language import Language, read
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 
 
 class _Traced:

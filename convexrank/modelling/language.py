@@ -19,7 +19,7 @@ from scipy import special
 
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.functions import Function
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 
 Array = np.ndarray
 

@@ -24,9 +24,9 @@ from convexrank.modelling import expressions as tree
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.exponentials import highest_partner
 from convexrank.modelling.kernels.highest import border_of
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold, values_and_parts
 from convexrank.modelling.kernels.plain import DistancePowers
 from convexrank.modelling.language import Numpy
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold, values_and_parts
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows, highest_shares, highest_values, weights_at
 

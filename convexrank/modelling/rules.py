@@ -17,7 +17,7 @@ from convexrank.data.fields import Recorded, plain, recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
 from convexrank.modelling.functions import Function
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 
 Array = np.ndarray
 

@@ -21,14 +21,14 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
-from convexrank.modelling.kernels.levels import (
+from convexrank.modelling.kernels.pairs import pair_kernel
+from convexrank.modelling.levels import (
     CumulativeLogSumExp,
     Threshold,
     pulls,
     values_and_parts,
     values_and_shares,
 )
-from convexrank.modelling.kernels.pairs import pair_kernel
 
 Array = np.ndarray
 

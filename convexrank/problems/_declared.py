@@ -27,7 +27,8 @@ from convexrank.modelling.hessian_products import hessian_product
 from convexrank.modelling.jax_reading import JaxRisk
 from convexrank.modelling.language import latex
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
-from convexrank.modelling.log_sum_exps.sums import LogSumExps, LogSumExpTerm, log_sum_exps
+from convexrank.modelling.log_sum_exps.sums import LogSumExps
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
 from convexrank.modelling.program import Program
 from convexrank.modelling.recession import never_rising
 from convexrank.modelling.smoothing.merging import narrowed

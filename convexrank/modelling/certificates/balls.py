@@ -23,8 +23,8 @@ from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.functions import Function
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold, values_and_parts
 from convexrank.modelling.language import Language
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold, values_and_parts
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import highest_rows
 
@@ -87,19 +87,15 @@ class ListedPairs:
     def sums(self) -> tuple[Any, Any]:
         """Return the sums and their slacks."""
         low, n = self.node.pairs[1], len(self.node.axis.rows)
-        return _scatter(low, self.weights * self.value, n), _scatter(low, self.weights * self.slack, n)
+        return Balls.scatter(low, self.weights * self.value, n), Balls.scatter(
+            low, self.weights * self.slack, n
+        )
 
     def pulls(self, u: Any) -> tuple[Any, Any]:
         """Return the adjoints of upper and lower scores."""
         up, low = self.node.pairs
         pulls = u[low] * self.weights * self.slope
-        return -_scatter(up, pulls, len(self.node.upper_axis.rows)), _scatter(low, pulls, len(u))
-
-
-def _scatter(places: Array, x: Any, length: int) -> Array:
-    found = in_balls(np.zeros(length))
-    np.add.at(found, places, x)
-    return found
+        return -Balls.scatter(up, pulls, len(self.node.upper_axis.rows)), Balls.scatter(low, pulls, len(u))
 
 
 class _Sorted:

@@ -38,9 +38,9 @@ from convexrank.modelling.expressions import (
     PairSums,
 )
 from convexrank.modelling.functions import Function, exp
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold
 from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
 from convexrank.modelling.language import Numpy
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.merging import highest_sums, without_others
 
@@ -142,11 +142,6 @@ class Reference:
         if not (outside <= _OUTSIDE and offset == offset):
             offset = -math.inf
         return Below(value, slopes, offset, values, multipliers, parts)
-
-    @cached_property
-    def narrows(self) -> bool:
-        """Whether :meth:`near` is another reference at some scores."""
-        return highest_sums(self.program) is not None
 
     def near(self, scores: Array) -> Reference:
         """Return the reference of the lower rows that have a share at the scores, where it is the same risk there."""

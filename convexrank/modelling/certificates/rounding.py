@@ -20,7 +20,7 @@ import numpy as np
 from convexrank.backend.interruption import check_time
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.expressions import PairSums
-from convexrank.modelling.kernels.levels import CumulativeLogSumExp, Threshold
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 from convexrank.modelling.program import Program
 
 Array = np.ndarray

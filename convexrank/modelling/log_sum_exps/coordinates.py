@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.modelling.log_sum_exps.sums import LogSumExpTerm, log_sum_exp_gradient, risk_and_shares
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient, risk_and_shares
 
 Array = np.ndarray
 _EPS = float(np.finfo(np.float64).eps)

@@ -13,7 +13,7 @@ from convexrank.backend.design import row_lengths
 from convexrank.backend.interruption import in_threads
 from convexrank.core.minorants import rounding
 from convexrank.data.checks.values import LARGEST, SMALLEST
-from convexrank.modelling.log_sum_exps.sums import LogSumExpTerm
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
 
 Array = np.ndarray
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.modelling.log_sum_exps.sums import log_sum_exp_gradient
+from convexrank.modelling.log_sum_exps.terms import log_sum_exp_gradient
 
 Array = np.ndarray
 

@@ -28,12 +28,8 @@ from convexrank.data import Chunks
 from convexrank.data.chunks.pieces import scores_of, sums_of
 from convexrank.data.shards.local import compensated_sum
 from convexrank.modelling.groups import Groups
-from convexrank.modelling.log_sum_exps.sums import (
-    LogSumExps,
-    LogSumExpTerm,
-    log_sum_exp_gradient,
-    log_sum_exps,
-)
+from convexrank.modelling.log_sum_exps.sums import LogSumExps
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient, log_sum_exps
 
 Array = np.ndarray
 
