@@ -9,7 +9,7 @@ import pytest
 import convexrank as cr
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.modelling import jax_reading
-from convexrank.modelling.curvature.products import hessian_product
+from convexrank.modelling.hessian_products import hessian_product
 from convexrank.modelling.jax_reading import JaxSmoothRisk
 from convexrank.solvers.jitted._chunks import compiled
 from convexrank.solvers.jitted.programs import newton

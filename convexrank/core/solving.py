@@ -15,9 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.interruption import Block, OutOfTimeError, ending_after, import_module
+from convexrank.backend.interruption import (
+    LOGGER,
+    Block,
+    OutOfTimeError,
+    ending_after,
+    import_module,
+    level_of_caller,
+)
 from convexrank.backend.jax_oracles import is_mesh
-from convexrank.backend.progress import LOGGER, level_of_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Advice, Face, Ordered, Solvable, members
 from convexrank.core.loop import STOPPED, Method, Options, SolverLike, iterate, moment_after
@@ -34,30 +40,30 @@ SOLVERS = {
     "newton-cg": "descent.newton_cg:NewtonCG",
     "jaxopt-lbfgs": "descent.jaxopt_lbfgs:JaxoptLBFGS",
     "working-sets": "working_sets.working_sets:WorkingSets",
-    "accelerated": "descent.accelerated:Accelerated",
+    "accelerated": "descent.first_order:Accelerated",
     "continuation": "descent.continuation:Continuation",
     "bundle": "descent.bundle:Bundle",
-    "gradient": "descent.gradient:Gradient",
-    "stochastic-gradient": "descent.stochastic_gradient:StochasticGradient",
-    "boosting": "descent.boosting:Boosting",
-    "through-primal": "saddle.through_another:ThroughPrimal",
-    "multiplier-search": "saddle.through_another:MultiplierSearch",
+    "gradient": "descent.first_order:Gradient",
+    "stochastic-gradient": "descent.first_order:StochasticGradient",
+    "boosting": "descent.coordinates:Boosting",
+    "through-primal": "through_another:ThroughPrimal",
+    "multiplier-search": "through_another:MultiplierSearch",
     "unit-step": "single_index:UnitStep",
     "isotron": "single_index:Isotron",
     "slisotron": "single_index:Slisotron",
     "glmtron": "single_index:GLMtron",
-    "admm": "two_sets:ADMM",
-    "sequential-projections": "two_sets:SequentialProjections",
-    "parallel-projections": "two_sets:ParallelProjections",
-    "power": "fixed_point.power:Power",
-    "gauss-seidel": "fixed_point.gauss_seidel:GaussSeidel",
-    "ordered-sweeps": "fixed_point.ordered_sweeps:OrderedSweeps",
-    "interior-point": "saddle.interior_point:InteriorPoint",
+    "admm": "single_index:ADMM",
+    "sequential-projections": "single_index:SequentialProjections",
+    "parallel-projections": "single_index:ParallelProjections",
+    "power": "fixed_point.iterations:Power",
+    "gauss-seidel": "fixed_point.iterations:GaussSeidel",
+    "ordered-sweeps": "fixed_point.sweeps:OrderedSweeps",
+    "interior-point": "saddle:InteriorPoint",
     "multi-start": "descent.multi_start:MultiStart",
-    "alternating": "descent.alternating:Alternating",
+    "alternating": "descent.coordinates:Alternating",
     "jax-power": "fixed_point.jax_power:JaxPower",
-    "dual-gradient": "saddle.no_regret_play:DualGradient",
-    "no-regret-play": "saddle.no_regret_play:NoRegretPlay",
+    "dual-gradient": "saddle:DualGradient",
+    "no-regret-play": "saddle:NoRegretPlay",
     "jax-newton": "jitted.newton:JaxNewton",
     "jax-accelerated": "jitted.accelerated:JaxAccelerated",
     "jax-continuation": "jitted.continuation:JaxContinuation",

@@ -18,25 +18,27 @@ from convexrank.core.minorants import Minorant, tangent_at
 from convexrank.core.results import Status
 from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
 from convexrank.modelling import conjugate, recession
-from convexrank.modelling.certificates.minorants import lowered_tangent, rounded
-from convexrank.modelling.certificates.pair_blocks import LISTED
-from convexrank.modelling.certificates.reference import Below, Reference
-from convexrank.modelling.curvature.diagonal import curvature, has_columns, products
-from convexrank.modelling.curvature.in_weights import InWeights, is_affordable
-from convexrank.modelling.curvature.products import hessian_product
+from convexrank.modelling.certificates.reference import Below, Reference, lowered_tangent, rounded
+from convexrank.modelling.certificates.rounding import LISTED
+from convexrank.modelling.curvature import InWeights, curvature, has_columns, is_affordable, products
 from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
 from convexrank.modelling.expressions import Node
-from convexrank.modelling.inequalities import never_rising
+from convexrank.modelling.hessian_products import hessian_product
 from convexrank.modelling.jax_reading import JaxRisk, JaxSmoothRisk
-from convexrank.modelling.latex import latex
+from convexrank.modelling.language import latex
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
-from convexrank.modelling.narrowing import narrowed
 from convexrank.modelling.program import Program
-from convexrank.modelling.smoothing.kinks import shared_at_zero
-from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth, is_cheap
-from convexrank.modelling.smoothing.smoothed import Smoothed
+from convexrank.modelling.recession import never_rising
+from convexrank.modelling.smoothing.merging import narrowed
+from convexrank.modelling.smoothing.programs import (
+    Smoothed,
+    Smoothing,
+    can_be_smooth,
+    is_cheap,
+    shared_at_zero,
+)
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._smoothed_weights import FAR, SmoothedRisks
 from convexrank.problems.duals._blocks import MODEL, refuse_many_pairs
@@ -404,7 +406,7 @@ class Declared(LinearScores):
 
     def _ball_below(self, scores: Any, width: float) -> Any:
         """Return :meth:`_reference_below` in ball arithmetic."""
-        from convexrank.modelling.balls import as_objects
+        from convexrank.modelling.certificates.balls import as_objects
         from convexrank.modelling.smoothing.below import below_in_balls
         from convexrank.proof.balls import ZERO, Tangent
 
@@ -519,7 +521,7 @@ class Declared(LinearScores):
 
     def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, for proofs; shape (n,) in and out."""
-        from convexrank.modelling.balls import as_objects, tangent_in_balls
+        from convexrank.modelling.certificates.balls import as_objects, tangent_in_balls
         from convexrank.proof.balls import ZERO, Tangent
 
         value, slope, slack = tangent_in_balls(self.program, as_objects(scores))

@@ -60,8 +60,8 @@ from convexrank.problems._largest_l1 import least_steepness, proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems.out_of_memory._streams import Stream, check_chunks
 from convexrank.regularizers import Penalty
-from convexrank.solvers.change_of_variables import ChangeOfVariables
 from convexrank.solvers.row_faces import Columns, Columnwise, Compiled, Sampled, ScoreRisk, prox_on_device
+from convexrank.solvers.through_another import ChangeOfVariables
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}

@@ -25,7 +25,7 @@ from convexrank.core.score_model import (
 )
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
-from convexrank.modelling.smoothing.smoothed import Smoothed
+from convexrank.modelling.smoothing.programs import Smoothed
 from convexrank.regularizers import Penalty
 
 Array = np.ndarray
