@@ -232,8 +232,7 @@ def logistic_evaluations(repeats: int) -> dict[str, Any]:
 
     import convexrank as cr
     from convexrank.modelling.expressions import PairSums
-    from convexrank.modelling.kernels.layout import layout_of
-    from convexrank.modelling.kernels.logistic import LogisticPairs
+    from convexrank.modelling.kernels.exponentials import LogisticPairs, layout_of
     from convexrank.modelling.kernels.pairs import pair_kernel
 
     X, y = magic()

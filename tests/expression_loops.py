@@ -19,8 +19,7 @@ from convexrank.modelling.expressions import (
     Reduction,
     Scores,
 )
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
-from convexrank.modelling.levels.thresholds import Threshold
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 
 
 def plain_risk(root: Node, scores: list[float]) -> float:

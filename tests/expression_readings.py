@@ -8,20 +8,20 @@ from random import Random
 import numpy as np
 from hypothesis import assume
 
-from convexrank.modelling import balls as balls_reading
 from convexrank.modelling import (
     conjugate,
     jax_reading,
     language,
     recession,
 )
+from convexrank.modelling.certificates import balls as balls_reading
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
-from convexrank.modelling.curvature.diagonal import curvature, has_columns
-from convexrank.modelling.curvature.products import hessian_product
+from convexrank.modelling.curvature import curvature, has_columns
 from convexrank.modelling.cvxpy_reading import cvxpy_model
-from convexrank.modelling.latex import latex
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
+from convexrank.modelling.hessian_products import hessian_product
+from convexrank.modelling.language import latex
+from convexrank.modelling.levels import CumulativeLogSumExp
 from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
 from convexrank.problems._smoothed_weights import SmoothedRisks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import jax
 import numpy as np
@@ -11,7 +12,7 @@ import convexrank as cr
 from convexrank.solvers.jitted.devices import shared
 
 # Devices of each mesh: all counts for one problem, for the others one that divides the rows and one that does not.
-COUNTS = {"PNormPush": (1, 2, 3, 4, 8), "with l1": (1, 3, 8), "queries": (1, 3, 8)}
+COUNTS = {"PNormPush": (1, 2, 3, 4, 8), "with l1": (1, 3, 8), "queries": (1, 3, 8), "kinks": (1, 3, 8)}
 # As many as programs are compiled for without optimisation, which takes a quarter of the time.
 _ROWS = 61
 _X = np.random.default_rng(0).normal(size=(_ROWS, 6))
@@ -19,6 +20,7 @@ _Y = (_X[:, 0] + np.random.default_rng(1).normal(size=_ROWS) > 0.5).astype(float
 PROBLEMS = {
     "PNormPush": lambda: cr.problems.PNormPush(_X, _Y, p=4.0, l2=0.01),
     "with l1": lambda: cr.problems.PNormPush(_X, _Y, p=4.0, l2=0.01, l1=0.02),
+    "kinks": lambda: cr.problems.SpectralPush(_X, _Y, spectrum=("top", 0.2), l2=0.01),
     "queries": lambda: cr.problems.ListNet(_X, _Y, qid=np.arange(_ROWS) // 11, l2=0.1),
 }
 
@@ -29,9 +31,10 @@ def mesh_of(count):
 
 
 def solved(name):
-    """Status, value, gap and point on each mesh, by Newton's method or, with l1, by the proximal gradient."""
+    """Status, value, gap and point on each mesh, by Newton's method or the method for l1 or for kinks."""
     problem, found = PROBLEMS[name](), {}
-    method = cr.solvers.JaxAccelerated if problem.l1 else cr.solvers.JaxNewton
+    methods = {"with l1": cr.solvers.JaxAccelerated, "kinks": cr.solvers.JaxContinuation}
+    method = methods.get(name, cr.solvers.JaxNewton)
     for count in COUNTS[name]:
         solution = problem.solve(method(mesh=mesh_of(count)), tol=1e-9)
         found[count] = [solution.status.name, solution.value, solution.gap, *solution.x]
@@ -54,5 +57,37 @@ def layout():
     }
 
 
+def cuts():
+    """Rows and labels that three devices divide, and all of them."""
+    return (_X[:60], _Y[:60]), (_X, _Y)
+
+
+def where_rows_lie():
+    """Solver, status and value for rows that lie on several devices; many problems there; and what is refused."""
+    mesh, (rows, y) = mesh_of(3), cuts()[0]
+    X = jax.device_put(rows, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows")))
+    problem = cr.problems.PNormPush(X, y, p=4.0, l2=0.01)
+    found = {"by": [], "refused": {}}
+    for solution in (problem.solve(tol=1e-9), PROBLEMS["PNormPush"]().solve(device=mesh, tol=1e-9)):
+        found["by"].append([solution.solver, solution.status.name, solution.value])
+    many = cr.solve_many(problem, l2=[0.01, 0.1], tol=1e-9)
+    found["many"] = [[each.solver, each.value] for each in many]
+    found["again"] = pickle.loads(pickle.dumps(problem)).solve(tol=1e-9).status.name
+    attempts = {
+        "elsewhere": lambda: cr.problems.PNormPush(X, jax.device_put(y, jax.devices()[5]), p=4.0, l2=0.1),
+        "in numpy": lambda: problem.solve("newton", device=mesh),
+        "a game": lambda: cr.problems.PageRankGame(cr.Graph.from_edges([0, 1], [1, 0])).solve(
+            "jax-no-regret-play", device=mesh
+        ),
+    }
+    for name, attempt in attempts.items():
+        try:
+            attempt()
+        except (ValueError, TypeError) as error:
+            found["refused"][name] = str(error)
+    return found
+
+
 if __name__ == "__main__":
-    print(json.dumps({"layout": layout(), **{name: solved(name) for name in PROBLEMS}}))
+    runs = {name: solved(name) for name in PROBLEMS}
+    print(json.dumps({"layout": layout(), "rows on devices": where_rows_lie(), **runs}))

@@ -44,18 +44,15 @@ MODULES = {
     "core/certificates": f"{_EVIDENCE} -k '{_SLOW}'",
     "modelling/log_sum_exps/sums": "tests/test_log_sum_exps.py tests/test_many_rows.py tests/test_boosting.py "
     "tests/test_newton_cg.py::test_a_gentler_risk_has_smaller_powers_and_the_same_slope_at_0",
-    "modelling/log_sum_exps/many_rows": "tests/test_many_rows.py",
+    "modelling/log_sum_exps/terms": "tests/test_many_rows.py tests/test_log_sum_exps.py",
     "modelling/rules": f"{_READ}",
     "modelling/program": f"{_READ}",
     "modelling/steps": f"{_READ}",
-    "modelling/curvature/columns": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
-    "modelling/curvature/diagonal": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
-    "modelling/curvature/products": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
-    "modelling/curvature/in_weights": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
+    "modelling/curvature": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
+    "modelling/hessian_products": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
     "modelling/conjugate": f"tests/test_infimum.py {_READ}",
     "modelling/recession": f"tests/test_separability.py {_READ}",
-    "modelling/inequalities": f"tests/test_separability.py {_READ}",
-    "modelling/balls": f"{_READ}",
+    "modelling/certificates/balls": f"{_READ}",
     "modelling/cvxpy_reading": f"{_LAYER} -k 'not bug and not jax'",
     "modelling/jax_reading": f"{_LAYER} -k 'not bug and not exact_model'",
     "modelling/certificates/reference": f"tests/test_certificates.py {_READ}",
@@ -63,7 +60,7 @@ MODULES = {
     "modelling/kernels/pairs": "tests/test_modelling_kernels.py -k 'not memory and not planted'",
     "modelling/kernels/plain": "tests/test_modelling_kernels.py -k 'not memory and not planted'",
     "modelling/smoothing/programs": "tests/test_smoothing.py -k 'not wrong'",
-    "solvers/working_sets/_screening": "tests/test_screening.py",
+    "solvers/working_sets/_dual_newton": "tests/test_screening.py tests/test_working_sets.py",
     "problems/graph_ranks/_base": "tests/test_lpq_rank.py tests/test_page_rank.py",
     "data/shards/local": "tests/test_shards.py",
     "problems/duals/_points": "tests/test_duals.py",
@@ -72,7 +69,6 @@ MODULES = {
     "core/loop": f"{_LOOP} tests/test_limits.py -k '{_SLOW}'",
     "solvers/descent/newton": f"{_LOOP} tests/test_second_order.py -k '{_SLOW}'",
     "solvers/descent/newton_cg": "tests/test_newton_cg.py",
-    "solvers/descent/_scored_systems": "tests/test_newton_cg.py",
     "solvers/descent/lbfgs": f"{_LOOP} tests/test_many_rows.py tests/test_solver_choice.py -k '{_SLOW}'",
     "verification/comparison": f"{_VERIFIER} -k 'not planted and not sound or PNorm or TopPush'",
     "verification/report": "tests/test_verifier.py -k 'not planted and not harmless'",
@@ -99,7 +95,7 @@ EQUIVALENT = {
             'base = total(power(y, p) for y in common + [weak * total(x)] * (kind <= "entry"))',
         ): "of the three words it is the first",
     },
-    "modelling/log_sum_exps/many_rows": {
+    "modelling/log_sum_exps/terms": {
         ("_BLOCK = 1 << 17", f"_BLOCK = {now}"): "how many rows are read at a time"
         for now in (
             "1 & 17",
@@ -134,12 +130,12 @@ EQUIVALENT = {
         ): "both ways bound the rounding of logarithms of about this size"
         for now in ("63.0", "65.0")
     },
-    "modelling/curvature/products": {
+    "modelling/hessian_products": {
         (line.format("0"), line.format(" -1")): "of one argument the first is the last"
         for line in (
             "return node.over.sums(node.shares * dx[{}])",
             "return memory * dx[{}]",
-            "return cumulative.moved(node, memory, np.broadcast_to(dx[{}], node.level.shape))",
+            "return levels.moved(node, memory, np.broadcast_to(dx[{}], node.level.shape))",
             "return node.over.sums(memory[0] * dx[{}])",
             "return node.over.sums(memory * dx[{}])",
             "dx0 = np.broadcast_to(dx[{}], node.level.shape)",
@@ -149,7 +145,7 @@ EQUIVALENT = {
             "found = found - g * axis.spread(c * axis.sums(g * dx[{}]))",
         )
     },
-    "modelling/curvature/diagonal": {
+    "modelling/curvature": {
         (
             "for k in range(len(program.nodes) - 1, -1, -1):",
             f"for k in range(len(program.nodes) - 1, {now}, -1):",
@@ -161,7 +157,7 @@ EQUIVALENT = {
             "not 1": "the same",
         }.items()
     },
-    "modelling/inequalities": {
+    "modelling/recession": {
         (
             "up, down = node.function.recession(np.array([1.0, -1.0])).tolist()",
             "up, down = node.function.recession(np.array([1.0, - 2.0])).tolist()",
@@ -208,7 +204,7 @@ EQUIVALENT = {
             }.items()
         },
     },
-    "modelling/balls": {
+    "modelling/certificates/balls": {
         (
             "return as_objects(a * 0 if a.is_zero() else a * (a / b).log() for a, b in pairs)",
             "return as_objects(a * -1 if a.is_zero() else a * (a / b).log() for a, b in pairs)",
@@ -275,7 +271,7 @@ EQUIVALENT = {
             'if any(kind.kind == "O" for kind in types) or len({kind.kind == "U" for kind in types}) != 1:',
         ): "there are types",
     },
-    "solvers/working_sets/_screening": {
+    "solvers/working_sets/_dual_newton": {
         (
             "return sizes is not None and int(sizes.entries.sum()) >= _ENTRIES * len(sizes.entries)",
             "return sizes is not None and int(sizes.entries.sum()) > _ENTRIES * len(sizes.entries)",

@@ -208,7 +208,7 @@ def all_devices() -> Any:
 def rows_on_mesh() -> dict[str, Any]:
     """A problem whose rows all devices share, none of whose counts divides them."""
     import jax
-    from jax.sharding import Mesh
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     import convexrank as cr
     from convexrank.solvers.jitted import _chunks
@@ -227,6 +227,14 @@ def rows_on_mesh() -> dict[str, Any]:
             "status": solution.status.name,
             "bits": solution.x.tobytes().hex(),
         }
+    even = X[: len(X) // mesh.size * mesh.size]
+    cut = NamedSharding(mesh, PartitionSpec("rows"))
+    try:
+        cr.problems.PNormPush(
+            jax.make_array_from_callback(even.shape, cut, even.__getitem__), y[: len(even)], p=4, l2=0.1
+        )
+    except ValueError as error:
+        found["refused"] = str(error)
     return found
 
 

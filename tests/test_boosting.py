@@ -13,7 +13,7 @@ import convexrank as cr
 from convexrank.core.results import ConvergenceWarning
 from convexrank.problems import PNormPush
 from convexrank.solvers import Boosting, available
-from convexrank.solvers.descent.boosting import Rounds
+from convexrank.solvers.descent.coordinates import Rounds
 from tests.boosting_references import agree, example, figure_2, run
 from tests.tolerances import tolerance
 

@@ -14,7 +14,7 @@ import convexrank as cr
 from convexrank.core.minorants import model_minimum
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 from convexrank.solvers.descent import bundle
-from convexrank.solvers.descent._span import Span
+from convexrank.solvers.descent.bundle import Span
 from tests.tolerances import tolerance
 
 

@@ -16,7 +16,7 @@ from convexrank.core import certificates
 from convexrank.core.capabilities import has_objective
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.minorants import EPS, Bundle, Minorant
-from convexrank.problems import REGISTRY, _samples
+from convexrank.problems import REGISTRY, _formulation
 from convexrank.regularizers.norms import FEASIBLE
 from tests.tolerances import tolerance
 
@@ -270,7 +270,7 @@ def test_a_gap_is_never_below_the_true_error(p, l2, l1):
 @pytest.mark.parametrize("p", [0.5, 1.0, 4.0, 64.0])
 def test_a_gap_for_very_many_rows_is_never_below_the_true_error(p, pieces, monkeypatch):
     """As above: with the curvature that some rows tell, or out of memory in pieces."""
-    monkeypatch.setattr(_samples, "TALL", 1_000)
+    monkeypatch.setattr(_formulation, "TALL", 1_000)
     rng, curved = np.random.default_rng(8), 0
     for l2, scale in ((1e-6, 1.0), (1e-3, 1.0), (1e-3, 30.0), (0.1, 1e-2)):
         X, labels = rng.normal(size=(750, 3)) * [scale, 1.0, 1.0] + 1.0, np.arange(750) % 3 == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.data.files.lines import replacing
+from convexrank.data.files import replacing
 
 
 def problem():

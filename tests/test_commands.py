@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import convexrank as cr
 from convexrank import cli
 from convexrank.commands.outcome import given_options, options_of, tabular
-from convexrank.data import did_you_mean, read_table
-from convexrank.data.files import tables
+from convexrank.data import did_you_mean, files, read_table
 from tests.tolerances import TOLERANCES
 
 WIDTH = 80
@@ -293,9 +292,9 @@ def test_tables_are_read_at_once_as_line_by_line(tmp_path_factory, rows, end):
     found = []
     for numpy_reads, lines in ((True, 1_000), (False, 1_000), (False, 1)):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(tables, "_AT_ONCE", lines)
+            patched.setattr(files, "_AT_ONCE", lines)
             if not numpy_reads:
-                patched.setattr(tables, "_as_numbers", lambda *_: None)
+                patched.setattr(files, "_as_numbers", lambda *_: None)
             try:
                 table = read_table(path, "y", drop=["b"])
                 found.append(f"{table.X.tolist()} {table.y!r}")
@@ -315,9 +314,9 @@ def test_tables_are_not_read_line_by_line(tmp_path, monkeypatch, labels, packed)
     path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
     split, parsed = [], []
     for name, calls in (("split_quoted", split), ("_parsed", parsed)):
-        asked = getattr(tables, name)
+        asked = getattr(files, name)
         monkeypatch.setattr(
-            tables, name, lambda *a, asked=asked, calls=calls, **b: calls.append(a) or asked(*a, **b)
+            files, name, lambda *a, asked=asked, calls=calls, **b: calls.append(a) or asked(*a, **b)
         )
     table = read_table(path, "y")
     assert table.X.tolist() == [[1.5], [2.0]] * 1_200

@@ -19,8 +19,8 @@ import convexrank as cr
 from convexrank.backend.design import gram_of_rows
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import reference_highest
-from convexrank.solvers import _conic_point
-from convexrank.solvers._handed_over import HandedOver
+from convexrank.solvers import through_another
+from convexrank.solvers.through_another import HandedOver
 from tests.tolerances import tolerance
 
 KINDS = 7
@@ -293,7 +293,7 @@ def test_without_a_conic_solver_methods_go_on_without_the_point(monkeypatch):
     method = cr.solvers.Bundle(patience=1, newton=False)
     asked = problem.solve(method)
     assert "exact model" in asked.message
-    monkeypatch.setattr(_conic_point, "find_spec", lambda name: None)
+    monkeypatch.setattr(through_another, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "cvxpy", None)  # an import fails
     alone = problem.solve(method)
     assert alone.converged

@@ -11,7 +11,7 @@ from scipy import sparse
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
 from convexrank.problems import BottomPush, PNormPush, TopBottomPush
-from convexrank.solvers.descent.boosting import exact_step
+from convexrank.solvers.descent.coordinates import exact_step
 from tests.boosting_references import example
 from tests.tolerances import tolerance
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.modelling.curvature import in_weights
-from convexrank.modelling.curvature.diagonal import constant, has_columns, products
-from convexrank.modelling.curvature.products import has_pair_hessian, hessian_product
+from convexrank.modelling import curvature
+from convexrank.modelling.curvature import constant, has_columns, products
+from convexrank.modelling.hessian_products import has_pair_hessian, hessian_product
 from tests.random_expressions import random_instance, scores_apart
 from tests.tolerances import tolerance
 
@@ -49,7 +49,7 @@ def test_hessians_in_the_weights_are_those_in_the_scores_between_the_features():
         # a common shift of all scores may be known to change nothing: then an offset of the features costs no digits
         still = np.abs(hessian.sum(axis=0)).max() <= 1e-13 * max(1.0, np.abs(hessian).max())
         for centres in (False, True)[: 1 + still]:
-            reader = in_weights.InWeights(program, X + 100.0 * centres, centres)
+            reader = curvature.InWeights(program, X + 100.0 * centres, centres)
             value, slope = program.value_and_gradient(scores)
             for _ in range(2):  # what is kept is not the caller's to change
                 found = reader.second_order(scores)
@@ -107,5 +107,5 @@ def test_second_derivatives_of_pairs_are_affordable_up_to_so_many(name, limit, c
     pairs = program.curved_pairs
     size = {"_PRODUCTS": pairs * columns, "_COLUMNS": columns}.get(limit, pairs)
     for most in (size, size - 1):
-        monkeypatch.setattr(in_weights, limit, most)
-        assert in_weights.is_affordable(program, columns) == (most == size)
+        monkeypatch.setattr(curvature, limit, most)
+        assert curvature.is_affordable(program, columns) == (most == size)

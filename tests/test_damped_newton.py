@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convexrank.problems._damped_newton import damped_newton, pseudo_inverse
+from convexrank.problems.retargeting._grade_blocks import damped_newton, pseudo_inverse
 from tests.tolerances import tolerance
 
 

@@ -150,6 +150,7 @@ def test_the_piece_of_a_lost_worker_is_computed_again():
         kept = arrays.concatenate(blocks).persist()
         distributed.wait(kept)
         made = DaskRows(kept, y)
+        del kept  # as in DaskRows(X.persist(), y): nobody else holds what the workers keep
         holders = client.has_what()
         assert sum(map(len, holders.values())) >= 6
         workers = client.run(os.getpid)

@@ -20,7 +20,7 @@ from convexrank.modelling import (
     softplus,
     total,
 )
-from convexrank.modelling.balls import Balls, as_objects, in_balls
+from convexrank.modelling.certificates.balls import Balls, as_objects, in_balls
 from convexrank.modelling.conjugate import conjugate, feasible, multipliers
 from convexrank.modelling.functions import power_of_positive
 from convexrank.modelling.language import Numpy

@@ -13,7 +13,7 @@ from scipy import optimize, sparse
 import convexrank as cr
 from convexrank.data import Chunks
 from convexrank.modelling import log_mean_exp, mean, power, softplus, square, total
-from convexrank.modelling.levels.thresholds import Threshold
+from convexrank.modelling.levels import Threshold
 from convexrank.problems import REGISTRY
 from convexrank.problems._declared import Declared
 from tests.tolerances import tolerance
@@ -179,12 +179,12 @@ def test_a_second_gradient_compiles_nothing(caplog):
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_products_in_the_place_of_a_matrix(make, monkeypatch):
     """Systems by conjugate gradients have the solutions of those by the matrix; X may be sparse."""
-    from convexrank.differentiable import at_minimiser
+    from convexrank.differentiable import solution_map
 
     X, y = rows(40, 5)
     values, found = {"l2": 0.1, "sample_weight": np.ones(40)}, []
     for columns in (2_000, 1):
-        monkeypatch.setattr(at_minimiser, "_DENSE", columns)
+        monkeypatch.setattr(solution_map, "_DENSE", columns)
         slopes = slopes_of(cr.SolutionMap(cr.problems.IRPush(make(X), y, l2=0.1)), values, np.ones(5))
         found.append(np.append(slopes["sample_weight"], slopes["l2"]))
     np.testing.assert_allclose(*found, atol=tolerance("summation"))

@@ -26,7 +26,7 @@ from convexrank.modelling import (
     square,
     total,
 )
-from convexrank.modelling.certificates import pair_blocks, reference
+from convexrank.modelling.certificates import reference, rounding
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.log_sum_exps import sums
 from convexrank.problems import _linear_scores
@@ -541,12 +541,12 @@ def test_certificates_take_pairs_in_blocks(graded, size, monkeypatch):
     problem = Pairs(X, y, qid=qid, l2=0.1) if graded else Hinges(*data(), l2=0.1)
     w = problem.solve().x
     expected = problem.certificate(w)
-    monkeypatch.setattr(pair_blocks, "_BLOCK", size)
+    monkeypatch.setattr(rounding, "_BLOCK", size)
     for listed in (0, 10**9):
-        monkeypatch.setattr(pair_blocks, "_MANY", listed)
+        monkeypatch.setattr(rounding, "_MANY", listed)
         node = next(one for one in problem.program.nodes if isinstance(one, PairSums))
-        kinds = {type(block) for block in pair_blocks.blocks(node)}
-        assert kinds == {pair_blocks._Listed if listed else pair_blocks._Crossed}
+        kinds = {type(block) for block in rounding.blocks(node)}
+        assert kinds == {rounding._Listed if listed else rounding._Crossed}
         found = problem.certificate(w)
         assert found.value == pytest.approx(expected.value, rel=1e-14)
         assert found.lower_bound == pytest.approx(expected.lower_bound, rel=1e-12)

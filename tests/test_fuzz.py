@@ -159,9 +159,9 @@ def test_only_what_never_ends_is_not_waited_for():
 # What the fuzzer found with every value, each with the parameter: the calls of the suite take a sample.
 FOUND = [
     ("convexrank.problems.graph_ranks.lpq_rank.LpqRank", "k"),
-    ("convexrank.data.files.letor.read_letor", "n_features"),
+    ("convexrank.data.letor.read_letor", "n_features"),
     ("convexrank.jax_losses.lists.margin_retargeting", "offsets"),
-    ("convexrank.regularizers.penalty.Penalty", "nonnegative"),
+    ("convexrank.regularizers.norms.Penalty", "nonnegative"),
     ("convexrank.estimators.cross_validated.RetargetingRankerCV", "bound"),
     ("convexrank.estimators.cross_validated.PushRankerCV", "y"),
     ("convexrank.estimators.cross_validated.PushRankerCV", "X"),

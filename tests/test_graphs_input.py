@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.data.files.lines import is_packed
+from convexrank.data.files import is_packed
 from convexrank.graphs import edge_lists
 from convexrank.problems import PageRank
 from convexrank.problems.graph_ranks import trust_propagation

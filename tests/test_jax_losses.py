@@ -13,7 +13,7 @@ import convexrank as cr
 from convexrank import divergences, jax_losses
 from convexrank.backend.compilation import jit
 from convexrank.data import QueryGroups
-from convexrank.problems.margin_retargeting._options import heavier_at_the_top
+from convexrank.problems.margin_retargeting._joint_cost import heavier_at_the_top
 from convexrank.problems.queries._base import random_queries
 from tests.tolerances import tolerance
 

@@ -14,8 +14,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import convexrank as cr
-from convexrank.data import QueryGroups, as_groups, read_query_sizes, write_query_sizes
-from convexrank.data.files import letor
+from convexrank.data import QueryGroups, as_groups, letor, read_query_sizes, write_query_sizes
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 

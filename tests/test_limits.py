@@ -24,7 +24,7 @@ from convexrank.backend.interruption import (
 from convexrank.core.capabilities import value_at
 from convexrank.core.loop import STOPPED, Options, State, moment_after
 from convexrank.modelling import program
-from convexrank.modelling.kernels import layout
+from convexrank.modelling.kernels import exponentials
 from convexrank.problems.margin_retargeting._targets import SquaredTargets
 from convexrank.solvers.descent import jaxopt_lbfgs
 from tests.tolerances import tolerance
@@ -118,7 +118,7 @@ def test_a_sum_over_all_pairs_looks_at_the_clock_between_its_blocks(name):
 @pytest.mark.parametrize("name", ["values", "slopes", "second derivatives"])
 def test_a_compiled_loop_over_pairs_looks_at_the_clock_between_stretches(name, monkeypatch):
     """A loop that is cut into stretches finds what one over all pairs finds, and is left when the time is over."""
-    monkeypatch.setattr(layout, "_STRETCH", 100)
+    monkeypatch.setattr(exponentials, "_STRETCH", 100)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 5, size=60)
     cut = cr.problems.ConvexRisk(X, y, "logistic", l2=0.1)
@@ -140,9 +140,9 @@ def test_a_compiled_loop_over_pairs_looks_at_the_clock_between_stretches(name, m
 
 @pytest.mark.parametrize("partners", [[7], [0, 0, 0], [3, 9, 0, 40, 1, 1, 9], [1] * 50])
 def test_stretches_have_every_row_once_and_not_too_many_pairs(partners, monkeypatch):
-    monkeypatch.setattr(layout, "_STRETCH", 10)
+    monkeypatch.setattr(exponentials, "_STRETCH", 10)
     counts = np.array(partners)
-    parts = layout._stretches(counts)
+    parts = exponentials._stretches(counts)
     assert np.concatenate([np.arange(len(counts))[rows] for rows in parts]).tolist() == list(
         range(len(counts))
     )

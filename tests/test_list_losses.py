@@ -9,9 +9,8 @@ import pytest
 
 import convexrank as cr
 from convexrank import metrics
-from convexrank.modelling import cumulative_log_sum_exp, cvxpy_reading
+from convexrank.modelling import cumulative_log_sum_exp, cvxpy_reading, levels
 from convexrank.modelling.groups import Groups
-from convexrank.modelling.levels import cumulative
 from convexrank.problems import ListMLE, ListNet
 from tests.tolerances import tolerance
 
@@ -178,15 +177,15 @@ def test_compiled_loops_and_doubling_agree(monkeypatch):
     X, y, qid = long_query()
     w, found = np.array([1.0, -2.0, 0.5]), []
     for long in (0, 1 << 30):
-        monkeypatch.setattr(cumulative, "_LONG", long)
+        monkeypatch.setattr(levels, "_LONG", long)
         problem = ListMLE(X, y, qid, l2=0.1)
         found.append((problem.value_and_gradient(w), problem.hessian(w)))
     ((value, gradient), hessian), ((other, slope), bend) = found
     assert close(value, other)
     assert close(gradient, slope)
     assert close(hessian, bend)
-    monkeypatch.setattr(cumulative, "_LONG", 0)
-    found = cumulative.scan(np.logaddexp, np.zeros(5), np.array([True, False, False, True, False]))
+    monkeypatch.setattr(levels, "_LONG", 0)
+    found = levels.scan(np.logaddexp, np.zeros(5), np.array([True, False, False, True, False]))
     assert close(found, np.log([1.0, 2.0, 3.0, 1.0, 2.0]))
 
 

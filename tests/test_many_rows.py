@@ -13,10 +13,10 @@ from scipy.optimize import brentq
 import convexrank as cr
 from convexrank.core.certificates import certify, strength_near
 from convexrank.core.loop import State
-from convexrank.modelling.log_sum_exps import many_rows as _many_rows
-from convexrank.modelling.log_sum_exps.many_rows import drawn_by_weight, expected_modulus, modulus
+from convexrank.modelling.log_sum_exps import terms as _many_rows
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
-from convexrank.problems import _linear_scores, _samples
+from convexrank.modelling.log_sum_exps.terms import drawn_by_weight, expected_modulus, modulus
+from convexrank.problems import _formulation, _linear_scores
 from convexrank.problems.margin_retargeting import _base as margins
 from convexrank.solvers.descent import lbfgs
 from tests.tolerances import tolerance
@@ -30,7 +30,7 @@ MADE = {
 @pytest.fixture
 def data(monkeypatch):
     """Rows that count as very many, with an offset, the labels sorted."""
-    monkeypatch.setattr(_samples, "TALL", 1_000)
+    monkeypatch.setattr(_formulation, "TALL", 1_000)
     monkeypatch.setattr(_many_rows, "_BLOCK", 1_000)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(3_000, 4)) + 2.0
@@ -142,7 +142,7 @@ _IDLE = 250
 
 def two_points(monkeypatch, name, at, other, l2):
     """The scores of one side are ±at·w, those of the other side other·w: all terms of the push, or of the bottom."""
-    monkeypatch.setattr(_samples, "TALL", 100)
+    monkeypatch.setattr(_formulation, "TALL", 100)
     X = np.concatenate([[at, -at, other], np.zeros(_IDLE)])[:, None]
     y, weights = np.arange(len(X)) >= 2, np.arange(len(X)) < 3
     if name == "PNormPush":

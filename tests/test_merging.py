@@ -13,7 +13,7 @@ from convexrank.core.results import Witness
 from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, numbered
 from convexrank.problems import _formulation
-from convexrank.problems._samples import merged_rows
+from convexrank.problems._formulation import merged_rows
 from convexrank.solvers.descent import continuation
 from tests.tolerances import tolerance
 

@@ -39,7 +39,7 @@ def found():
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", ["PNormPush", "with l1", "queries"])
+@pytest.mark.parametrize("name", ["PNormPush", "with l1", "queries", "kinks"])
 def test_all_meshes_have_the_same_answer(found, name):
     """1, 2, 3, 4 and 8 devices differ by rounding, three of which do not divide the rows; numpy agrees."""
     truth = mesh_of_rows.PROBLEMS[name]().solve(tol=1e-9)
@@ -52,6 +52,27 @@ def test_all_meshes_have_the_same_answer(found, name):
 
 def test_each_device_holds_its_rows(found):
     assert found["layout"] == {"devices": 8, "rows": [8], "whole": True}
+
+
+def test_rows_that_lie_on_several_devices_are_solved_there(found):
+    rows, whole = (cr.problems.PNormPush(X, y, p=4.0, l2=0.01) for X, y in mesh_of_rows.cuts())
+    truths = [rows.solve(tol=1e-9).value, whole.solve(tol=1e-9).value]
+    for run, truth in zip(found["rows on devices"]["by"], truths, strict=True):
+        assert run[:2] == ["jax-newton", "CONVERGED"]
+        assert abs(run[2] - truth) <= 2e-9 * max(1.0, abs(truth))
+    for run, l2 in zip(found["rows on devices"]["many"], (0.01, 0.1), strict=True):
+        truth = rows.changed(l2=l2).solve(tol=1e-9).value
+        assert run[0] == "jax-newton"
+        assert abs(run[1] - truth) <= 2e-9 * max(1.0, abs(truth))
+    assert found["rows on devices"]["again"] == "CONVERGED"
+
+
+def test_what_does_not_run_where_the_rows_lie_is_refused(found):
+    refused = found["rows on devices"]["refused"]
+    assert "arrays lie on different devices" in refused["elsewhere"]
+    assert "solver newton takes no mesh" in refused["in numpy"]
+    assert "solver jax-no-regret-play takes no mesh" in refused["a game"]
+    assert "Solvers that take a mesh: jax-newton, jax-accelerated, jax-continuation." in refused["in numpy"]
 
 
 def test_what_is_no_mesh_or_has_no_rows_is_refused():

@@ -9,7 +9,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.problems import PageRank
-from convexrank.solvers.fixed_point._sweeps import Mixing
+from convexrank.solvers.fixed_point.sweeps import Mixing
 from tests.graph_files import real_graph
 from tests.tolerances import tolerance
 
@@ -140,7 +140,7 @@ def test_mixing_helps_where_a_few_nodes_hold_most_of_the_rank(threads):
 
 def test_a_coarse_sketch_sees_after_a_while_what_it_hides(monkeypatch):
     """Eight numbers for 1200 unknowns: signs that are never drawn anew leave as many sweeps as without mixing."""
-    monkeypatch.setattr("convexrank.solvers.fixed_point._sweeps._SKETCH", 8)
+    monkeypatch.setattr("convexrank.solvers.fixed_point.sweeps._SKETCH", 8)
     source, target, n = hosts(60, 20, np.random.default_rng(1), 0.999)
     problem = PageRank(cr.Graph.from_edges(source, target, n=n), 0.99)
     plain = problem.solve(cr.solvers.GaussSeidel(0), tol=1e-10)
@@ -154,7 +154,7 @@ def test_mixing_that_leads_astray_is_given_up(monkeypatch, name):
     """Shares at random: plain sweeps have to find back, from wherever they are left."""
     rng = np.random.default_rng(0)
     monkeypatch.setattr(
-        "convexrank.solvers.fixed_point._sweeps._least_squares",
+        "convexrank.solvers.fixed_point.sweeps._least_squares",
         lambda columns, target: 3.0 * rng.normal(size=len(columns)),
     )
     problem = PageRank(adversarial()[name], 0.9)

@@ -11,23 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convexrank import losses
-from convexrank.modelling import balls as balls_reading
 from convexrank.modelling import (
     conjugate,
     functions,
+    hessian_products,
     jax_reading,
     language,
+    levels,
     recession,
     steps,
 )
-from convexrank.modelling.certificates import pair_blocks, reference, rounding
-from convexrank.modelling.curvature import products
-from convexrank.modelling.curvature.columns import Columns
+from convexrank.modelling.certificates import balls as balls_reading
+from convexrank.modelling.certificates import reference, rounding
+from convexrank.modelling.curvature import Columns
 from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
 from convexrank.modelling.expressions import Affine, Axis, Highest, LogSumExp, PairSums
 from convexrank.modelling.kernels import highest, pairs
-from convexrank.modelling.kernels.logistic import LogisticPairs
-from convexrank.modelling.levels import cumulative, thresholds
+from convexrank.modelling.kernels.exponentials import LogisticPairs
 from convexrank.modelling.smoothing import below, programs
 from tests import expression_loops as loops
 from tests.expression_readings import (
@@ -225,7 +225,7 @@ def spoilt_run(kernel):
 
 
 def is_chain(program, k, *_):
-    return isinstance(program.nodes[k], cumulative.CumulativeLogSumExp)
+    return isinstance(program.nodes[k], levels.CumulativeLogSumExp)
 
 
 def with_moves_doubled(function):
@@ -276,7 +276,7 @@ BUGS = {
         reference, "_of_sum", lambda old: lambda node: old(Affine(node.axis, node.terms))
     ),
     "the first pair of a list forgotten": of_member(
-        pair_blocks._Listed, "__init__", lambda old: lambda self, high, low: old(self, high[1:], low[1:])
+        rounding._Listed, "__init__", lambda old: lambda self, high, low: old(self, high[1:], low[1:])
     ),
     "rounding of the largest score forgotten": of_member(
         rounding, "_largest_entries", lambda old: lambda made: [0.0 * one for one in old(made)]
@@ -299,7 +299,7 @@ BUGS = {
     "the highest unweighted in conjugates": of_member(conjugate, "dual_of", of_even_rows),
     "the highest unweighted in shares": of_member(conjugate, "_on_simplex", of_even_rows),
     "smooth shares unweighted": of_member(highest, "nearest_shares", of_even_rows),
-    "shares move as if unweighted": of_member(products, "partial_shares", of_even_rows),
+    "shares move as if unweighted": of_member(hessian_products, "partial_shares", of_even_rows),
     "the border between the lowest": of_member(
         highest, "border_of", lambda old: lambda node, x: old(node, -x)
     ),
@@ -309,10 +309,10 @@ BUGS = {
     "means over the lowest doubled in loops": of_member(loops, "_pair_mean", twice),
     "weights of pairs in means doubled": of_member(conjugate, "_shares_of_pairs", twice),
     "levels before one another forgotten": of_member(
-        cumulative, "scan", lambda old: lambda join, values, firsts: old(join, values, np.ones_like(firsts))
+        levels, "scan", lambda old: lambda join, values, firsts: old(join, values, np.ones_like(firsts))
     ),
     "queries chained to one another": of_member(
-        cumulative,
+        levels,
         "scan",
         lambda old: lambda join, values, firsts: old(join, values, np.arange(len(firsts)) == 0),
     ),
@@ -320,7 +320,7 @@ BUGS = {
         loops, "_log_of_sum", lambda old: lambda terms: old(terms[:1] if len(terms) == 2 else terms)
     ),
     "levels' own curvature alone": of_member(
-        products,
+        hessian_products,
         "_curve",
         lambda old: lambda *x: old(*x[:5], [0.0 * one for one in x[5]]) if is_chain(*x) else old(*x),
     ),
@@ -341,7 +341,7 @@ BUGS = {
         Cvxpy, "cumulative", lambda old: lambda self, x, node: old(self, x - node.logs, node)
     ),
     "levels far out are the lowest": of_member(
-        cumulative.CumulativeLogSumExp, "highest", lambda old: lambda self, x: -old(self, -x)
+        levels.CumulativeLogSumExp, "highest", lambda old: lambda self, x: -old(self, -x)
     ),
     "a threshold of half the target": of_member(
         steps, "values_and_parts", lambda old: lambda node, x: old(replace(node, target=0.5 * node.target), x)
@@ -363,7 +363,7 @@ BUGS = {
         balls_reading, "_threshold", lambda old: lambda node, x: old(replace(node, scale=2.0 * node.scale), x)
     ),
     "a threshold's rank-one part forgotten": of_member(
-        thresholds,
+        levels,
         "bend_of_threshold",
         lambda old: lambda node, memory: (old(node, memory)[0], 0.0 * old(node, memory)[1]),
     ),
@@ -393,7 +393,7 @@ BUGS = {
         conjugate, "shares_of", lambda old: lambda node, m, v, u: m.exact(v)
     ),
     "the rank-one part forgotten": of_member(
-        products,
+        hessian_products,
         "bend_of",
         lambda old: (
             lambda *x: (
@@ -408,12 +408,12 @@ BUGS = {
         "add",
         lambda old: lambda self, axis, d, own, terms: old(self, axis, d, own, terms[:1]),
     ),
-    "second derivatives of pairs doubled": of_member(products, "_curve", first_doubled),
+    "second derivatives of pairs doubled": of_member(hessian_products, "_curve", first_doubled),
     "the shares of a smooth maximum of twice the width": of_member(
         highest, "nearest_shares", lambda old: lambda node, x: old(node, 0.5 * x)
     ),
     "the largest shares move too": of_member(
-        products, "partial_shares", lambda old: lambda node, shares: shares > 0.0
+        hessian_products, "partial_shares", lambda old: lambda node, shares: shares > 0.0
     ),
     "a smooth hinge of twice the width": of_table(
         functions.hinge, "smoothed", lambda old: lambda width: old(2.0 * width)
@@ -453,7 +453,7 @@ BUGS = {
         ),
     ),
     "a formula without a group": of_member(
-        __import__("convexrank.modelling.latex", fromlist=["latex"]),
+        __import__("convexrank.modelling.language", fromlist=["latex"]),
         "_letters",
         lambda old: lambda axis: ("i", "I"),
     ),

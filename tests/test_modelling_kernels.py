@@ -12,22 +12,13 @@ import pytest
 from convexrank import losses
 from convexrank.modelling import functions, jax_reading, pair_sums, steps, total
 from convexrank.modelling.certificates import reference
-from convexrank.modelling.curvature.products import pair_hessian
 from convexrank.modelling.expressions import Axis, PairSums, Scores
+from convexrank.modelling.hessian_products import pair_hessian
 from convexrank.modelling.jax_reading import JaxRisk
-from convexrank.modelling.kernels import (
-    interpolated,
-    layout,
-    logistic,
-    pairs,
-    plain,
-    plain_nodes,
-    running_sums,
-    swept,
-)
+from convexrank.modelling.kernels import exponentials, hinges, pairs, plain
+from convexrank.modelling.kernels.hinges import sorted_runs
 from convexrank.modelling.kernels.pairs import BlockedPairs, pair_kernel
 from convexrank.modelling.kernels.plain import PlainPairs
-from convexrank.modelling.kernels.sorted_runs import sorted_runs
 from convexrank.modelling.program import Program
 from tests.test_pairwise import DRAWN, PLAIN, POLYNOMIAL, SCORES, brute_graded, draw_graded, same
 from tests.tolerances import tolerance
@@ -77,11 +68,11 @@ def test_logistic_pairs_without_an_exponential_each_are_the_double_loop(scores, 
     for seed in range(4):
         f, y, w = draw_graded(scores, seed)
         w = np.full(len(w), 0.5) if weights == "equal" else w
-        if np.ptp(f) > logistic.WIDEST:
-            f = f * (logistic.WIDEST / np.ptp(f))
+        if np.ptp(f) > exponentials.WIDEST:
+            f = f * (exponentials.WIDEST / np.ptp(f))
         expected = brute_graded("logistic", f, y, w)
         for factors in (1, 3, 64):
-            monkeypatch.setattr(logistic, "_FACTORS", factors)
+            monkeypatch.setattr(exponentials, "_FACTORS", factors)
             same(program("logistic", y, w).value_and_gradient(f), expected)
 
 
@@ -208,7 +199,7 @@ def by_nodes(monkeypatch):
 
 
 def at_any_number(monkeypatch):
-    for owner, name in ((interpolated, "_VERY_MANY"), (plain, "_MANY"), (plain, "_FEWER")):
+    for owner, name in ((exponentials, "_VERY_MANY"), (plain, "_MANY"), (plain, "_FEWER")):
         monkeypatch.setattr(owner, name, 0)
 
 
@@ -217,7 +208,7 @@ def at_any_number(monkeypatch):
 @pytest.mark.parametrize("name", ["logistic", "logistic of base 2"])
 def test_kernels_by_nodes_are_the_list_of_pairs(name, graded, several, by_nodes):
     made = pair_kernel(atom(FUNCTIONS[name], np.random.default_rng(0), graded, several)[0])
-    assert isinstance(made(np.zeros(24), np.zeros(24)), interpolated.InterpolatedPairs)
+    assert isinstance(made(np.zeros(24), np.zeros(24)), exponentials.InterpolatedPairs)
     for seed in range(12):
         compare(FUNCTIONS[name], graded, several, seed)
 
@@ -241,7 +232,7 @@ def test_nodes_of_very_many_pairs_are_the_double_sum(scale):
     assert bend is not None
     values = [*functions.softplus.slopes(apart), bend(apart)]
     kernel, proved = pair_kernel(node)(x, y), PlainPairs(node, x, y)
-    assert isinstance(kernel, interpolated.InterpolatedPairs)
+    assert isinstance(kernel, exponentials.InterpolatedPairs)
     assert bool(proved._blocks) == (scale <= 10.0)  # farther apart there are as many nodes as rows
     for to_lower, weights in ((True, rng.normal(size=3000)), (False, rng.normal(size=1500))):
         for order, exact in enumerate(values):
@@ -367,19 +358,19 @@ def of_nodes(owner, name, made):
 
 BUGS = {
     "a partner of an equal grade": (
-        spoilt(layout.Layout, "sort", lambda old: lambda self, x: old(self, x) + 1e-3 * (self.order is not None)),
+        spoilt(exponentials.Layout, "sort", lambda old: lambda self, x: old(self, x) + 1e-3 * (self.order is not None)),
         functions.exp,
     ),
     "running sums of the other side": (
         spoilt(
-            running_sums.RunningSums,
+            exponentials.RunningSums,
             "sums",
             lambda old: lambda self, *a, to_lower: old(self, *a, to_lower=not to_lower),
         ),
         functions.exp,
     ),
     "the sweep by the wrong grades": (
-        spoilt(swept.SweptPairs, "sums", lambda old: lambda self, *a, to_lower: old(self, *a, to_lower=not to_lower)),
+        spoilt(hinges.SweptPairs, "sums", lambda old: lambda self, *a, to_lower: old(self, *a, to_lower=not to_lower)),
         functions.hinge,
     ),
     "few grades by the wrong order": (
@@ -388,25 +379,27 @@ BUGS = {
     ),
     "a factor forgotten": (
         spoilt(
-            logistic.LogisticPairs, "__init__", lambda old: lambda self, layout, factor, *x: old(self, layout, 1.0, *x)
+            exponentials.LogisticPairs,
+            "__init__",
+            lambda old: lambda self, layout, factor, *x: old(self, layout, 1.0, *x),
         ),
         losses.Logistic(2.0).phi,
     ),
     "second derivatives of quotients": (
         spoilt(
-            logistic.LogisticPairs,
+            exponentials.LogisticPairs,
             "sums",
             lambda old: lambda self, w, orders, **o: old(self, w, (1,) if 2 in orders else orders, **o),
         ),
         functions.softplus,
     ),
     "a cell too far": (
-        of_nodes(interpolated, "_between", lambda old: lambda j, offset: old(j, offset + 1)), functions.softplus,
+        of_nodes(exponentials, "_between", lambda old: lambda j, offset: old(j, offset + 1)), functions.softplus,
     ),
-    "near is far": (of_nodes(interpolated, "_FAR", lambda old: 2), functions.softplus),
+    "near is far": (of_nodes(exponentials, "_FAR", lambda old: 2), functions.softplus),
     "nodes of certificates in the wrong order": (
         of_nodes(
-            plain_nodes.NodePairs,
+            plain.NodePairs,
             "_tables",
             lambda old: lambda self: ((rows, (a, b[:, ::-1])) for rows, (a, b) in old(self)),
         ),

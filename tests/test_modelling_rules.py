@@ -10,7 +10,7 @@ import pytest
 
 import convexrank as cr
 from convexrank import losses
-from convexrank.data.recorded import plain, recorded
+from convexrank.data.fields import plain, recorded
 from convexrank.modelling import (
     functions,
     log_sum_exp,
@@ -23,12 +23,12 @@ from convexrank.modelling import (
     square,
     total,
 )
-from convexrank.modelling.balls import in_balls
 from convexrank.modelling.certificates import reference
+from convexrank.modelling.certificates.balls import in_balls
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
-from convexrank.modelling.curvature.products import hessian_product
 from convexrank.modelling.expressions import Affine, Elementwise, PairMeans
+from convexrank.modelling.hessian_products import hessian_product
 from tests.expression_readings import (
     off,
 )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.modelling import narrowing
 from convexrank.modelling.certificates import reference
+from convexrank.modelling.smoothing import merging
 from convexrank.problems import _smoothed_weights
 from tests.tolerances import tolerance
 
@@ -49,11 +49,11 @@ def readings(problem):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_rows_that_count_alone_have_the_sums_of_all(loss, weighted, monkeypatch):
-    assert narrowing.highest_sums(made(loss, weighted).program) is not None
+    assert merging.highest_sums(made(loss, weighted).program) is not None
     found = list(readings(made(loss, weighted)))
-    monkeypatch.setattr(narrowing, "_MANY", 10**9)
+    monkeypatch.setattr(merging, "_MANY", 10**9)
     problem = made(loss, weighted)
-    assert narrowing.highest_sums(problem.program) is None
+    assert merging.highest_sums(problem.program) is None
     truth = list(readings(problem))
     for one, other in zip(found, truth, strict=True):
         assert np.abs(one - other).max() <= SUMS * (1.0 + np.abs(other).max())
@@ -63,7 +63,7 @@ def test_few_rows_are_kept_and_never_too_few():
     problem = made("hinge", weighted=True)
     scores = problem.scores(np.random.default_rng(2).normal(size=4))
     smoothing = problem._smoothed_risks.smoothing
-    place = narrowing.highest_sums(problem.program).sums
+    place = merging.highest_sums(problem.program).sums
     sizes = [len(smoothing.near(scores, width).program.nodes[place].axis.rows) for width in WIDTHS]
     assert sizes == sorted(sizes)
     assert sizes[0] < 0.1 * len(problem.negatives)
@@ -93,7 +93,7 @@ def test_without_any_of_the_highest_rows_the_risk_is_lower():
     scores = problem.scores(np.random.default_rng(2).normal(size=4))
     lower = scores[problem.negatives]
     kept = np.sort(np.argsort(lower)[-400:-1])
-    some = reference.Reference(narrowing.without_others(problem.program, kept))
+    some = reference.Reference(merging.without_others(problem.program, kept))
     value, slopes, offset, *_ = some.below(scores)
     assert value < problem._reference.value(scores) * (1.0 - SUMS)
     for scale in (0.0, 0.5, 2.0):
@@ -112,7 +112,7 @@ def test_other_forms_keep_all_rows(kind):
         "grades": lambda: P.ConvexRisk(X, X[:, 0], "hinge", l2=0.1),
     }[kind]()
     scores = problem.scores(np.ones(4))
-    assert narrowing.narrowed(problem.program, scores) is problem.program
+    assert merging.narrowed(problem.program, scores) is problem.program
     assert problem._reference.near(scores) is problem._reference
 
 
@@ -144,7 +144,7 @@ def test_pairs_that_are_few_are_all_listed():
     problem, w = P.PartialAUC(X, y, 0.2, "hinge", l2=0.01), 0.5 * rng.normal(size=4)
     here, pairs = problem._smoothed(w, 2.0), None
     scores, state = problem.scores(w), problem._smoothed_risks.smoothing.risk(problem.scores(w), 2.0)
-    place = narrowing.highest_sums(problem.program).sums
+    place = merging.highest_sums(problem.program).sums
     kernel, node = state.state[1][place][0], state.program.nodes[place]
     pairs = kernel.bent(10**6)
     short = 1.0 + scores[node.axis.rows][:, None] - scores[node.upper_axis.rows][None, :]
@@ -163,7 +163,7 @@ def test_a_solve_of_rows_that_count_alone_ends_where_that_of_all_does(monkeypatc
     X = rng.normal(size=(4_000, 4))
     y = X[:, 0] + 0.3 * rng.normal(size=len(X)) > 1.0
     found = P.PartialAUC(X, y, 0.05, "hinge", l2=0.01).solve()
-    monkeypatch.setattr(narrowing, "_MANY", 10**9)
+    monkeypatch.setattr(merging, "_MANY", 10**9)
     truth = P.PartialAUC(X, y, 0.05, "hinge", l2=0.01).solve()
     assert found.converged
     assert truth.converged

@@ -13,7 +13,7 @@ from convexrank.core.score_model import ScoreProducts
 from convexrank.problems._declared import Declared
 from convexrank.solvers import LBFGS, NewtonCG
 from convexrank.solvers.descent import newton_cg
-from convexrank.solvers.descent._scored_systems import System, solved
+from convexrank.solvers.descent.newton_cg import System, solved
 from tests.tolerances import tolerance
 
 

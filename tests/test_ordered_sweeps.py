@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.graphs.compiled import norm_sweeps
+from convexrank.graphs import compiled_sweeps
 from convexrank.problems.graph_ranks._base import random_graph
-from convexrank.solvers.fixed_point import ordered_sweeps
+from convexrank.solvers.fixed_point import sweeps
 
 WEAK = ("inside", "entry", "outside")
 
@@ -25,11 +25,11 @@ def test_depths_count_strongest_links():
     """0 → 1 → 2, 3 ↔ 4 → 5, and 6, which gets what everybody gets."""
     graph = cr.Graph.from_edges([0, 1, 3, 4, 4, 0], [1, 2, 4, 3, 5, 5], n=7)
     sent, depth = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]), np.empty(7, np.int32)
-    norm_sweeps.depths(graph.offsets, graph.sources, np.empty(0), sent, 0.5, depth)
+    compiled_sweeps.depths(graph.offsets, graph.sources, np.empty(0), sent, 0.5, depth)
     assert depth[[0, 1, 2, 6]].tolist() == [0, 1, 2, 0]
     assert sorted(depth[[3, 4]].tolist()) == [0, 1]
     assert depth[5] == depth[4] + 1
-    norm_sweeps.depths(graph.offsets, graph.sources, np.empty(0), sent, 10.0, depth)
+    compiled_sweeps.depths(graph.offsets, graph.sources, np.empty(0), sent, 10.0, depth)
     assert not depth.any()
 
 
@@ -68,7 +68,7 @@ def test_a_node_that_links_to_itself_solves_its_equation():
 def test_sums_out_of_range_leave_the_step_to_the_map(monkeypatch):
     """Every sum counts as lost: the solve is one by the map."""
     problem = cr.problems.LpqRank(chain(50), 4.0, 8.0)
-    monkeypatch.setattr(ordered_sweeps, "TINY", np.inf)
+    monkeypatch.setattr(sweeps, "TINY", np.inf)
     found = problem.solve("ordered-sweeps", tol=1e-8)
     assert found.converged
     assert problem.distance(found.x, problem.reference()) <= found.gap

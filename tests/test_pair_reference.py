@@ -65,10 +65,11 @@ RISKS = [
 OF_SOLVERS = (
     "convexrank.backend.jax_oracles",
     "convexrank.modelling.curvature",
+    "convexrank.modelling.hessian_products",
     "convexrank.modelling.kernels",
     *(
         f"convexrank.modelling.log_sum_exps.{module}"
-        for module in ("coordinates", "many_rows", "terms", "weighted_rows", "weighted_terms")
+        for module in ("coordinates", "terms", "weighted_rows", "weighted_terms")
     ),
     "convexrank.modelling.steps",
 )

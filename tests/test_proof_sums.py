@@ -16,7 +16,7 @@ pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
 from flint import fmpq
 
 from convexrank.modelling import pair_sums, total
-from convexrank.modelling.balls import as_objects, tangent_in_balls
+from convexrank.modelling.certificates.balls import as_objects, tangent_in_balls
 from convexrank.modelling.expressions import Axis, Scores
 from convexrank.modelling.program import Program
 from convexrank.proof import balls

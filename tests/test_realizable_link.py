@@ -16,7 +16,7 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.core.results import Status
 from convexrank.problems.single_index.realizable_link import ImageOfBall, RealizableLink, RealizableScores
-from convexrank.solvers.two_sets import ADMM, ParallelProjections, SequentialProjections
+from convexrank.solvers.single_index import ADMM, ParallelProjections, SequentialProjections
 from tests.tolerances import tolerance
 
 SOLVERS = pytest.mark.parametrize(

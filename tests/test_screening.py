@@ -15,8 +15,8 @@ from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import movement
 from convexrank.regularizers import Penalty
 from convexrank.solvers.row_faces import Columns
-from convexrank.solvers.working_sets import _screening
-from convexrank.solvers.working_sets._screening import DualPoint, Screening
+from convexrank.solvers.working_sets import _dual_newton
+from convexrank.solvers.working_sets._dual_newton import DualPoint, Screening
 from tests.tolerances import tolerance
 
 KINDS = ("push", "sparse push, l2", "listnet", "squares, l2", "repeated columns")
@@ -41,7 +41,7 @@ def instance(kind):
 def eager(monkeypatch):
     """Screen at every chance, and note what was left; the instances are too small for it to pay."""
     for name, value in (("_LOOKS", 0), ("_ENTRIES", 0), ("_SMALLER", 1.0), ("_WORTH", 1.0)):
-        monkeypatch.setattr(_screening, name, value)
+        monkeypatch.setattr(_dual_newton, name, value)
     noted = []
 
     def noting(method):
@@ -92,7 +92,7 @@ def test_what_is_left_out_is_0_and_answers_are_the_same(kind, eager):
 # of "push" alone, whose gap is known near the minimiser only, even this radius leaves out nothing that is used
 @pytest.mark.parametrize("kind", KINDS[1:])
 def test_a_radius_that_is_too_small_is_caught_and_costs_no_correctness(kind, eager, monkeypatch):
-    monkeypatch.setattr(_screening, "movement", lambda bends, *rest: np.full(len(bends), -1e3))
+    monkeypatch.setattr(_dual_newton, "movement", lambda bends, *rest: np.full(len(bends), -1e3))
     problem = instance(kind)
     path = path_of(problem)
     noted = list(eager)
@@ -236,7 +236,7 @@ def test_columns_within_rounding_of_l1_stay(margin, stays):
 
 
 def test_at_another_l1_the_copy_stays_unless_a_column_outside_or_less_than_half_of_it_is_left(monkeypatch):
-    monkeypatch.setattr(_screening, "_ENTRIES", 0)
+    monkeypatch.setattr(_dual_newton, "_ENTRIES", 0)
     X, w = np.random.default_rng(5).normal(size=(50, 12)), np.zeros(12)
     problem = bare(X)
 

@@ -20,8 +20,8 @@ from convexrank.core import separability
 from convexrank.core.results import Status
 from convexrank.core.separability import find_separation
 from convexrank.modelling import expressions as tree
-from convexrank.modelling import inequalities, recession
-from convexrank.modelling.inequalities import never_rising
+from convexrank.modelling import recession
+from convexrank.modelling.recession import never_rising
 from tests.random_expressions import random_instance, scores_apart, tied_scores
 from tests.tolerances import tolerance
 
@@ -337,5 +337,5 @@ def test_too_many_pairs_have_no_inequalities(monkeypatch):
     program = cr.problems.PartialAUC.random(3).program
     pairs = max(node.pair_count for node in program.nodes if isinstance(node, tree.PairSums))
     for most in (pairs, pairs - 1):
-        monkeypatch.setattr(inequalities, "_MOST_PAIRS", most)
+        monkeypatch.setattr(recession, "_MOST_PAIRS", most)
         assert (never_rising(program) is not None) == (most == pairs)

@@ -121,6 +121,8 @@ def test_rows_on_a_mesh_of_two_processes_are_those_of_one(launched):
     for found in (one["jax-newton"], one["jax-accelerated"]):
         assert found["status"] == "CONVERGED"
         assert abs(found["value"] - truth.value) <= max(found["gap"], truth.gap) + tolerance("ranks")
+    assert "devices of other processes" in one["refused"]
+    assert "convexrank.data.Shards" in one["refused"]
 
 
 @pytest.mark.parametrize("count", COUNTS)

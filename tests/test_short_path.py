@@ -7,9 +7,9 @@ import pytest
 
 import convexrank as cr
 from convexrank.core.results import Witness
-from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.descent.smoothed.short_path import FOLLOWED, path_end
 from convexrank.solvers.row_faces import Smoothable
+from convexrank.solvers.through_another import HandedOver
 from convexrank.solvers.working_sets import working_sets
 from tests.tolerances import tolerance
 

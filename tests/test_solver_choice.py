@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
-from convexrank.problems import _samples
+from convexrank.problems import _formulation
 from convexrank.problems._formulation import Formulation
 from convexrank.problems._solver_choice import choose
 from convexrank.solvers import LBFGS
@@ -97,8 +97,8 @@ MADE = {
 
 @pytest.fixture
 def small_samples(monkeypatch):
-    monkeypatch.setattr(_samples, "TALL", 1_000)
-    monkeypatch.setattr(_samples, "_ROWS_PER_COLUMN", 200)
+    monkeypatch.setattr(_formulation, "TALL", 1_000)
+    monkeypatch.setattr(_formulation, "_ROWS_PER_COLUMN", 200)
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -101,6 +101,12 @@ def uses_jax(*arguments: Any) -> bool:
     return jax is not None and any(isinstance(argument, jax.Array) for argument in arguments)
 
 
+def is_mesh(place: Any) -> bool:
+    """Return whether it is a mesh of JAX's devices. None is, where JAX was not imported yet."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(place, jax.sharding.Mesh)
+
+
 Array = np.ndarray
 Risk = Callable[..., Any]
 
@@ -262,6 +268,14 @@ def penalised(risk: RiskData, columns: tuple[Any, ...], l2: float, l1: float) ->
 
     # the slope of |w| at 0 is not asked for where l1 is 0
     return Partial(_Method(_penalised, risk.function), risk.data, columns, l2, l1 or None)
+
+
+def with_data(function: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a function of :func:`penalised` with other data of the risk, made of its own; the rest stays there."""
+    from jax.tree_util import Partial
+
+    data, *rest = function.args
+    return Partial(function.func, change(data), *rest)
 
 
 def rows_moved(function: Any, put: Callable[[Any], Any], rest: Callable[[Any], Any]) -> Any:

@@ -131,11 +131,14 @@ class Problem(Displayed):
     """
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what follows from the rest: it takes room, and JAX reads arrays back in its own precision."""
+        """Leave out what follows from the rest: it takes room, and JAX reads arrays back in its own precision.
+
+        So are devices, which another process may not have.
+        """
         return {
             name: value
             for name, value in self.__dict__.items()
-            if not isinstance(getattr(type(self), name, None), cached_property)
+            if name != "_home" and not isinstance(getattr(type(self), name, None), cached_property)
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -407,11 +410,12 @@ class Problem(Displayed):
             from it. The memory of a method beside its point, such as curvature, is not kept.
         every : int, optional
             Number of iterations between two checkpoints; 10 by default.
-        device : str or jax.Device, optional
-            Where a compiled solver runs, with its data: ``"gpu"``, ``"cpu"``, ``"gpu:1"`` or a device of JAX. Without
-            ``solver`` that is the first of ``jax-newton``, ``jax-accelerated`` and ``jax-no-regret-play`` that fits.
-            By default the device on which X lies, if that is a JAX array on another device than the CPU and one of them
-            fits; elsewhere the default solver runs in numpy, which is faster on a CPU.
+        device : str, jax.Device or jax.sharding.Mesh, optional
+            Where a compiled solver runs, with its data: ``"gpu"``, ``"cpu"``, ``"gpu:1"``, a device of JAX, or a mesh
+            whose devices share the rows. Without ``solver`` that is the first of ``jax-newton``, ``jax-accelerated``,
+            ``jax-continuation`` and ``jax-no-regret-play`` that fits. By default where X lies, if that is a JAX array
+            on another device than the CPU, or on several, and one of them fits; elsewhere the default solver runs in
+            numpy, which is faster on a CPU.
         constraints : callable, optional
             Constraints of your own on the weights of a convex problem with linear scores, for ``solver="exact"``, which
             is then the default: a function that takes the cvxpy variable of the weights, shape (d,), and returns a list
@@ -477,7 +481,7 @@ class Problem(Displayed):
         except ModuleNotFoundError as error:
             raise not_installed(error) from error
 
-    # the device on which the caller's arrays lie, where that is no CPU
+    # the device or mesh on which the caller's arrays lie, where that is not the first CPU
     _home: Any = None
 
     # whether Ctrl-C in one process is to end a solve in others

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.core.display import draw, solution_html, solution_line, solution_summary
-from convexrank.data.files.lines import replacing
+from convexrank.data.files import replacing
 from convexrank.data.messages import shown
 
 __all__ = [

@@ -15,8 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.interruption import Block, OutOfTimeError, ending_after, import_module
-from convexrank.backend.progress import LOGGER, level_of_caller
+from convexrank.backend.interruption import (
+    LOGGER,
+    Block,
+    OutOfTimeError,
+    ending_after,
+    import_module,
+    level_of_caller,
+)
+from convexrank.backend.jax_oracles import is_mesh
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Advice, Face, Ordered, Solvable, members
 from convexrank.core.loop import STOPPED, Method, Options, SolverLike, iterate, moment_after
@@ -33,36 +40,37 @@ SOLVERS = {
     "newton-cg": "descent.newton_cg:NewtonCG",
     "jaxopt-lbfgs": "descent.jaxopt_lbfgs:JaxoptLBFGS",
     "working-sets": "working_sets.working_sets:WorkingSets",
-    "accelerated": "descent.accelerated:Accelerated",
+    "accelerated": "descent.first_order:Accelerated",
     "continuation": "descent.continuation:Continuation",
     "bundle": "descent.bundle:Bundle",
-    "gradient": "descent.gradient:Gradient",
-    "stochastic-gradient": "descent.stochastic_gradient:StochasticGradient",
-    "boosting": "descent.boosting:Boosting",
-    "through-primal": "saddle.through_another:ThroughPrimal",
-    "multiplier-search": "saddle.through_another:MultiplierSearch",
+    "gradient": "descent.first_order:Gradient",
+    "stochastic-gradient": "descent.first_order:StochasticGradient",
+    "boosting": "descent.coordinates:Boosting",
+    "through-primal": "through_another:ThroughPrimal",
+    "multiplier-search": "through_another:MultiplierSearch",
     "unit-step": "single_index:UnitStep",
     "isotron": "single_index:Isotron",
     "slisotron": "single_index:Slisotron",
     "glmtron": "single_index:GLMtron",
-    "admm": "two_sets:ADMM",
-    "sequential-projections": "two_sets:SequentialProjections",
-    "parallel-projections": "two_sets:ParallelProjections",
-    "power": "fixed_point.power:Power",
-    "gauss-seidel": "fixed_point.gauss_seidel:GaussSeidel",
-    "ordered-sweeps": "fixed_point.ordered_sweeps:OrderedSweeps",
-    "interior-point": "saddle.interior_point:InteriorPoint",
+    "admm": "single_index:ADMM",
+    "sequential-projections": "single_index:SequentialProjections",
+    "parallel-projections": "single_index:ParallelProjections",
+    "power": "fixed_point.iterations:Power",
+    "gauss-seidel": "fixed_point.iterations:GaussSeidel",
+    "ordered-sweeps": "fixed_point.sweeps:OrderedSweeps",
+    "interior-point": "saddle:InteriorPoint",
     "multi-start": "descent.multi_start:MultiStart",
-    "alternating": "descent.alternating:Alternating",
+    "alternating": "descent.coordinates:Alternating",
     "jax-power": "fixed_point.jax_power:JaxPower",
-    "dual-gradient": "saddle.no_regret_play:DualGradient",
-    "no-regret-play": "saddle.no_regret_play:NoRegretPlay",
+    "dual-gradient": "saddle:DualGradient",
+    "no-regret-play": "saddle:NoRegretPlay",
     "jax-newton": "jitted.newton:JaxNewton",
     "jax-accelerated": "jitted.accelerated:JaxAccelerated",
+    "jax-continuation": "jitted.continuation:JaxContinuation",
     "jax-no-regret-play": "jitted.no_regret:JaxNoRegretPlay",
 }
 # Those that run on a device, in the order in which they are tried.
-_COMPILED = ("jax-newton", "jax-accelerated", "jax-no-regret-play")
+_COMPILED = ("jax-newton", "jax-accelerated", "jax-continuation", "jax-no-regret-play")
 # What runs a function of the caller's own.
 _OWN = "own:OwnAlgorithm"
 
@@ -161,33 +169,45 @@ def resolve(problem: Solvable, solver: SolverLike) -> Any:
     return made
 
 
-def compiled_for(problem: Solvable) -> list[str]:
-    """Return the names of the solvers that run on a device and fit the problem, the one to be tried first in front."""
-    return [name for name in _COMPILED if not _missing(load(name), problem)]
+def compiled_for(problem: Solvable, place: Any = None) -> list[str]:
+    """Return the names of the solvers that run on a device and fit the problem, the one to be tried first in front.
+
+    With a mesh as the place, those of them that run on one.
+    """
+    return [
+        name for name in _COMPILED if hasattr(load(name), _word(place)) and not _missing(load(name), problem)
+    ]
+
+
+def _word(place: Any) -> str:
+    """How a solver calls what it runs on."""
+    return "mesh" if is_mesh(place) else "device"
 
 
 def home_of(problem: Any) -> Any:
-    """Return the device on which the caller's arrays lie, where a compiled solver fits; else None, for numpy."""
-    return problem._home if problem._home is not None and compiled_for(problem) else None
+    """Return where the caller's arrays lie, a device or a mesh, if a compiled solver fits; else None, for numpy."""
+    return problem._home if problem._home is not None and compiled_for(problem, problem._home) else None
 
 
-def _on_device(problem: Solvable, solver: SolverLike, device: Any) -> Any:
-    """Return the solver on a device; by default the first compiled one that fits."""
+def _on_device(problem: Solvable, solver: SolverLike, place: Any) -> Any:
+    """Return the solver on a device or a mesh; by default the first compiled one that fits."""
     if solver is None:
         _check_problem(problem)
-        if not (fitting := compiled_for(problem)):
+        if not (fitting := compiled_for(problem, place)):
             raise ValueError(
-                f"device is {shown(device)}, but no compiled solver fits this {type(problem).__name__}; leave it out. "
+                f"device is {shown(place)}, but no compiled solver fits this {type(problem).__name__}; leave it out. "
                 f"Solvers that fit: {_fitting(problem)}."
             )
         solver = fitting[0]
     made = resolve(problem, solver)
-    if not hasattr(made, "device"):  # a function of the caller's own has none either
+    if not hasattr(made, _word(place)):  # a function of the caller's own has none either
+        known = [name for name in _COMPILED if hasattr(load(name), _word(place))]
+        lack = "takes no mesh" if is_mesh(place) else "runs in numpy"
         raise ValueError(
-            f"device is {shown(device)}, but solver {made.name} runs in numpy; leave one of them out. Solvers that "
-            f"take a device: {', '.join(_COMPILED)}."
+            f"device is {shown(place)}, but solver {made.name} {lack}; leave one of them out. Solvers that "
+            f"take a {_word(place)}: {', '.join(known)}."
         )
-    return replace(made, device=device)
+    return replace(made, device=None, mesh=place) if is_mesh(place) else replace(made, device=place)
 
 
 def _under(problem: Solvable, solver: SolverLike, constraints: Any) -> Any:

@@ -37,8 +37,7 @@ from convexrank.data.checks.values import (
 )
 from convexrank.data.chunks.chunks import Chunks
 from convexrank.data.fields import keep, keep_checked, refuse_edited
-from convexrank.data.files.letor import LetorData, read_letor, read_query_sizes, write_query_sizes
-from convexrank.data.files.tables import TableData, read_columns, read_table
+from convexrank.data.files import TableData, read_columns, read_table
 from convexrank.data.frames import (
     check_same_index,
     codes_of,
@@ -49,6 +48,7 @@ from convexrank.data.frames import (
     well_formed,
 )
 from convexrank.data.groups import QueryGroups, as_groups
+from convexrank.data.letor import LetorData, read_letor, read_query_sizes, write_query_sizes
 from convexrank.data.messages import did_you_mean, shown
 from convexrank.data.nodes import check_nodes
 from convexrank.data.samples import (

@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from convexrank.data.checks.values import check_flag, check_path
-from convexrank.data.files.letor import LetorData, read_letor
+from convexrank.data.letor import LetorData, read_letor
 
 __all__ = [
     "LetorFold",

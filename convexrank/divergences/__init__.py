@@ -12,7 +12,7 @@ from __future__ import annotations
 from convexrank.divergences.base import Divergence, Interval
 from convexrank.divergences.bregman import BregmanResult, bregman
 from convexrank.divergences.from_expression import FromGenerator
-from convexrank.divergences.polytope_entropy import PolytopeEntropy
+from convexrank.divergences.on_simplex import PolytopeEntropy
 from convexrank.divergences.projections import (
     hyperplane_multiplier,
     project_box,

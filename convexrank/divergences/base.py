@@ -23,7 +23,7 @@ from convexrank.core.results import CertificateError
 from convexrank.data import check_positive_weights, check_real, check_real_array, check_vector, shown
 
 if TYPE_CHECKING:
-    from convexrank.proof.generators import Generator
+    from convexrank.proof.orders import Generator
 
 Array = np.ndarray
 

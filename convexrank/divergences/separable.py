@@ -15,7 +15,7 @@ from convexrank.data import check_choice, check_hashable, check_real, keep_check
 from convexrank.divergences.base import Divergence, Interval, _library, relative_entropy, softmax
 
 if TYPE_CHECKING:
-    from convexrank.proof.generators import Generator
+    from convexrank.proof.orders import Generator
 
 # A distribution that came out of a division by its sum adds up to 1 within this.
 _SUM = 1e-9
@@ -138,7 +138,7 @@ class KL(Divergence):
 
     def in_balls(self) -> Generator:
         """Return φ in ball arithmetic, for proofs."""
-        from convexrank.proof.generators import distribution_entropy
+        from convexrank.proof.orders import distribution_entropy
 
         return distribution_entropy()
 
@@ -187,7 +187,7 @@ class SquaredEuclidean(Divergence):
 
     def in_balls(self) -> Generator:
         """Return φ in ball arithmetic, for proofs."""
-        from convexrank.proof.generators import squared
+        from convexrank.proof.orders import squared
 
         return squared()
 
@@ -251,7 +251,7 @@ class GeneralizedI(Divergence):
 
     def in_balls(self) -> Generator:
         """Return φ in ball arithmetic, for proofs."""
-        from convexrank.proof.generators import entropy
+        from convexrank.proof.orders import entropy
 
         return entropy(self.shift)
 
@@ -312,7 +312,7 @@ class BitEntropy(Divergence):
 
     def in_balls(self) -> Generator:
         """Return φ in ball arithmetic, for proofs."""
-        from convexrank.proof.generators import bit_entropy
+        from convexrank.proof.orders import bit_entropy
 
         return bit_entropy()
 
@@ -371,7 +371,7 @@ class ItakuraSaito(Divergence):
 
     def in_balls(self) -> Generator:
         """Return φ in ball arithmetic, for proofs."""
-        from convexrank.proof.generators import itakura_saito
+        from convexrank.proof.orders import itakura_saito
 
         return itakura_saito()
 

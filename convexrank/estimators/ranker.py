@@ -10,8 +10,15 @@ from sklearn.utils import ClassifierTags, Tags
 
 from convexrank.data import as_groups, check_choice, check_weights, shown
 from convexrank.estimators._linear_ranker import SolvedRanker
-from convexrank.estimators._objectives import PASSED, formulation_of, names_of, own_fields
-from convexrank.estimators._routing import check_queries, queries_of, refuse_unscored
+from convexrank.estimators._objectives import (
+    PASSED,
+    check_queries,
+    formulation_of,
+    names_of,
+    own_fields,
+    queries_of,
+    refuse_unscored,
+)
 from convexrank.metrics.queries import pair_order
 from convexrank.problems._formulation import Formulation
 

@@ -9,13 +9,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from convexrank.backend.design import held_as
-from convexrank.backend.interruption import as_a_whole
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.interruption import as_a_whole, level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._linear_ranker import SolvedRanker, check_counts
-from convexrank.estimators._objectives import check_formulation, feasible_options, given_to
-from convexrank.estimators._routing import check_queries, queries_of, refuse_unrouted, refuse_unscored
+from convexrank.estimators._objectives import (
+    check_formulation,
+    check_queries,
+    feasible_options,
+    given_to,
+    queries_of,
+    refuse_unrouted,
+    refuse_unscored,
+)
 from convexrank.estimators.held_out import checksum, promised_lists
 from convexrank.inference import Lists
 from convexrank.metrics.conventions import CONVEXRANK, LETOR3, LETOR4, SKLEARN, Convention

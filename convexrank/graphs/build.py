@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.threads import threads_available
+from convexrank.backend.interruption import threads_available
 from convexrank.data import check_integer, check_vector, refuse_missing, shown, well_formed
 from convexrank.data.checks.arrays import read_array
-from convexrank.data.files.lines import is_packed
+from convexrank.data.files import is_packed
 
 Array = np.ndarray
 
@@ -189,7 +189,7 @@ def assemble(
     tuple
         Offsets (n + 1,), sources, and weights, or None where every edge counts once.
     """
-    from convexrank.graphs.compiled import edge_sums
+    from convexrank.graphs import compiled_sums
 
     m = len(source)
     if weight is not None:
@@ -203,17 +203,17 @@ def assemble(
         return _assemble_small(source, target, weight, n, self_loops)
     offsets = np.zeros(n + 1, dtype=np.int64)
     for part in _pieces(m):
-        edge_sums.count(_narrow(source[part]), _narrow(target[part]), offsets, self_loops)
+        compiled_sums.count(_narrow(source[part]), _narrow(target[part]), offsets, self_loops)
     np.cumsum(offsets, out=offsets)
     cursor, sources = offsets[:-1].copy(), np.empty(offsets[-1], dtype=np.int32)
     weights = None if weight is None else np.empty(offsets[-1])
     for part in _pieces(m):
         ends = _narrow(source[part]), _narrow(target[part])
         if weights is None or weight is None:
-            edge_sums.place(*ends, cursor, sources, self_loops)
+            compiled_sums.place(*ends, cursor, sources, self_loops)
         else:
             values = np.ascontiguousarray(weight[part])
-            edge_sums.place_weighted(*ends, values, cursor, sources, weights, self_loops)
+            compiled_sums.place_weighted(*ends, values, cursor, sources, weights, self_loops)
     del cursor
     offsets, sources, weights = merge_parallel(offsets, sources, weights)
     return offsets, sources, None if weights is None or (weights == 1.0).all() else weights
@@ -245,17 +245,17 @@ def merge_parallel(
     tuple
         Offsets, sources and weights, copies where edges were parallel; None where every edge counts once.
     """
-    from convexrank.graphs.compiled import edge_sums
+    from convexrank.graphs import compiled_sums
 
     bounds = cuts(offsets)
     counted = np.empty(0) if weights is None else weights
-    if not all(each_range(edge_sums.is_sorted, bounds, offsets, sources)):
-        each_range(edge_sums.sort_rows, bounds, offsets, sources, counted)
-    if not edge_sums.parallel(offsets, sources):
+    if not all(each_range(compiled_sums.is_sorted, bounds, offsets, sources)):
+        each_range(compiled_sums.sort_rows, bounds, offsets, sources, counted)
+    if not compiled_sums.parallel(offsets, sources):
         return offsets, sources, weights
     ends = np.zeros_like(offsets)
     merged = np.empty(len(sources)) if weights is None else weights
-    number = edge_sums.merge(offsets, sources, counted, merged, ends)
+    number = compiled_sums.merge(offsets, sources, counted, merged, ends)
     return ends, sources[:number].copy(), merged[:number].copy()
 
 
@@ -264,7 +264,7 @@ def out_degrees(n: int, m: int, weighted: bool, parts: Iterable[tuple[Array, Arr
 
     Shape (n,), of int32 where every edge counts once.
     """
-    from convexrank.graphs.compiled import edge_sums
+    from convexrank.graphs import compiled_sums
 
     total = np.zeros(n, dtype=np.float64 if weighted else np.int32)
     for sources, weights in parts:
@@ -273,9 +273,11 @@ def out_degrees(n: int, m: int, weighted: bool, parts: Iterable[tuple[Array, Arr
                 added = np.bincount(sources[part], None if weights is None else weights[part], n)
                 total += added.astype(total.dtype)
         elif weights is None:
-            edge_sums.tally(sources, total)
+            compiled_sums.tally(sources, total)
         else:  # as if all led to one node
-            edge_sums.scatter_weighted(np.array([0, len(sources)]), sources, weights, np.ones(1), total, 0, 1)
+            compiled_sums.scatter_weighted(
+                np.array([0, len(sources)]), sources, weights, np.ones(1), total, 0, 1
+            )
     return total
 
 

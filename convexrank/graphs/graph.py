@@ -433,11 +433,11 @@ class Graph:
 
     def pull(self, x: Array) -> Array:
         """Return, for each node, the sum of weight times x over the edges into it. O(m), on several threads."""
-        from convexrank.graphs.compiled import edge_sums
+        from convexrank.graphs import compiled_sums
 
         x = one_a_node(x, self.n, "x")
         out = np.empty(self.n)
-        gather = edge_sums.gather if self.weights is None else edge_sums.gather_weighted
+        gather = compiled_sums.gather if self.weights is None else compiled_sums.gather_weighted
 
         def gathered(block: EdgeBlock) -> None:
             gather(*block.arrays, x, out, block.first, block.last)
@@ -447,11 +447,11 @@ class Graph:
 
     def push(self, s: Array) -> Array:
         """Return, for each node, the sum of weight times s over the edges out of it: the transpose of :meth:`pull`."""
-        from convexrank.graphs.compiled import edge_sums
+        from convexrank.graphs import compiled_sums
 
         s = one_a_node(s, self.n, "s")
         out = np.zeros(self.n)
-        scatter = edge_sums.scatter if self.weights is None else edge_sums.scatter_weighted
+        scatter = compiled_sums.scatter if self.weights is None else compiled_sums.scatter_weighted
         for block in self.blocks():
             scatter(*block.arrays, s, out, block.first, block.last)
         return out

@@ -314,7 +314,7 @@ def build(edges: EdgePieces, path: Path, loops: bool, memory: int) -> None:
 
 def _counted(edges: EdgePieces, loops: bool, memory: int) -> _Look:
     """The first pass: count the edges into each node."""
-    from convexrank.graphs.compiled import edge_sums
+    from convexrank.graphs import compiled_sums
 
     _refuse_nodes(edges.n or 1, memory)
     counts = np.zeros((edges.n or 0) + 1, dtype=np.int64)
@@ -328,7 +328,7 @@ def _counted(edges: EdgePieces, loops: bool, memory: int) -> _Look:
             counts, smaller = np.zeros(min(max(top + 2, 2 * len(counts)), MOST_NODES + 1), np.int64), counts
             counts[: len(smaller)] = smaller
         source, target, _ = _kept(source, target, weight, loops)
-        edge_sums.count(source, target, counts, True)
+        compiled_sums.count(source, target, counts, True)
     n = top + 1 if edges.n is None else edges.n
     if n < 1:
         raise ValueError("edges has none, and no number of nodes is known; pass n for nodes without edges.")
@@ -463,7 +463,7 @@ def _lengths(total: int) -> Iterator[int]:
 
 def _sorted(file: Path, offsets: Array, first: int, record: np.dtype) -> tuple[Array, Array, Array | None]:
     """Sort the edges in one file by target, then source, and add parallel ones up."""
-    from convexrank.graphs.compiled import edge_sums
+    from convexrank.graphs import compiled_sums
 
     cursor, sources = offsets[:-1].copy(), np.empty(offsets[-1], dtype=np.int32)
     weights = np.empty(offsets[-1]) if "weight" in (record.names or ()) else None
@@ -471,8 +471,8 @@ def _sorted(file: Path, offsets: Array, first: int, record: np.dtype) -> tuple[A
         while len(records := np.fromfile(opened, record, ROWS)):
             ends = np.ascontiguousarray(records["source"]), records["target"] - np.int32(first)
             if weights is None:
-                edge_sums.place(*ends, cursor, sources, True)
+                compiled_sums.place(*ends, cursor, sources, True)
             else:
                 values = np.ascontiguousarray(records["weight"])
-                edge_sums.place_weighted(*ends, values, cursor, sources, weights, True)
+                compiled_sums.place_weighted(*ends, values, cursor, sources, weights, True)
     return merge_parallel(offsets, sources, weights)

@@ -258,10 +258,10 @@ class NormMap:
         self, sent: Array, top: float, common: float, constant: float, shared: bool
     ) -> tuple[Array, Array]:
         """Add up the p-th powers and turn the sums into the map; return it, and the nodes whose sum was lost."""
-        from convexrank.graphs.compiled import edge_sums
+        from convexrank.graphs import compiled_sums
 
         graph, out = self.graph, np.empty(self.graph.n)
-        function = edge_sums.gather if graph.weights is None else edge_sums.gather_weighted
+        function = compiled_sums.gather if graph.weights is None else compiled_sums.gather_weighted
         if graph.pages is None:
             _ = self.edge_factors  # once, before there are threads
 
@@ -297,7 +297,7 @@ class NormMap:
         return log_sums(logs, np.concatenate([[0], ends]))
 
     def _infinite(self, r: Array) -> Array:
-        from convexrank.graphs.compiled import edge_sums
+        from convexrank.graphs import compiled_sums
 
         graph, out = self.graph, np.empty(self.graph.n)
         sent = np.exp(self._node_entries) * r
@@ -305,7 +305,7 @@ class NormMap:
             _ = self.edge_factors
 
         def largest(block: EdgeBlock) -> None:
-            self._gather(edge_sums.largest, block, sent, out)
+            self._gather(compiled_sums.largest, block, sent, out)
 
         each_block(largest, graph.blocks, cuts(graph.offsets))
         common = math.exp(float(self._common_logs(r).max(initial=-math.inf)))

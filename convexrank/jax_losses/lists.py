@@ -25,7 +25,7 @@ from convexrank.data import (
 from convexrank.divergences import SquaredEuclidean
 from convexrank.divergences.separable import name_of
 from convexrank.jax_losses.rows import QueryRows, numbered, sizes_by_rank
-from convexrank.problems.margin_retargeting._options import (
+from convexrank.problems.margin_retargeting._joint_cost import (
     bounds_within,
     check_bound,
     check_divergence,

@@ -33,13 +33,15 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.language import Numpy
-from convexrank.modelling.levels.cumulative import (
+from convexrank.modelling.levels import (
     CumulativeLogSumExp,
+    Threshold,
     dual_of_levels,
+    dual_of_threshold,
     multipliers_of,
     shares_of_levels,
+    shares_of_threshold,
 )
-from convexrank.modelling.levels.thresholds import Threshold, dual_of_threshold, shares_of_threshold
 from convexrank.modelling.program import Program
 from convexrank.modelling.steps import weights_at
 

@@ -12,9 +12,8 @@ from convexrank.core.elementwise_checks import Limits, model_form, stated
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.language import Language, read
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp, values_and_shares
-from convexrank.modelling.levels.thresholds import Threshold
-from convexrank.modelling.levels.thresholds import values_and_parts as threshold_at
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold, values_and_shares
+from convexrank.modelling.levels import values_and_parts as threshold_at
 from convexrank.modelling.program import Program
 from convexrank.modelling.rules import is_nonnegative
 

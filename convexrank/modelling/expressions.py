@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.data.recorded import Recorded, plain, recorded
+from convexrank.data.fields import Recorded, plain, recorded
 from convexrank.modelling.functions import Function
 
 Array = np.ndarray

@@ -15,8 +15,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.interruption import MANY, check_time
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.pairs import is_running
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
-from convexrank.modelling.levels.thresholds import Threshold
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 from convexrank.modelling.rules import check_convex
 from convexrank.modelling.steps import Step, bound
 

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_real, check_share, check_spectrum, shown
-from convexrank.data.recorded import Recorded, plain, recorded
+from convexrank.data.fields import Recorded, plain, recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
 from convexrank.modelling.functions import Function
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
-from convexrank.modelling.levels.thresholds import Threshold
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 
 Array = np.ndarray
 

@@ -22,8 +22,13 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
 from convexrank.modelling.kernels.pairs import pair_kernel
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp, pulls, values_and_shares
-from convexrank.modelling.levels.thresholds import Threshold, values_and_parts
+from convexrank.modelling.levels import (
+    CumulativeLogSumExp,
+    Threshold,
+    pulls,
+    values_and_parts,
+    values_and_shares,
+)
 
 Array = np.ndarray
 

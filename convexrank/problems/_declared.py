@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 from functools import partial
 from inspect import get_annotations
 from typing import Any, dataclass_transform
@@ -12,36 +12,38 @@ import numpy as np
 
 from convexrank.backend.cached import LastValue, cached_property
 from convexrank.backend.design import entries, times, transposed_times
-from convexrank.backend.jax_oracles import shape_class
+from convexrank.backend.jax_oracles import penalised, shape_class, with_data
 from convexrank.core.capabilities import Batched
 from convexrank.core.minorants import Minorant, tangent_at
 from convexrank.core.results import Status
 from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProducts
 from convexrank.modelling import conjugate, recession
-from convexrank.modelling.certificates.minorants import lowered_tangent, rounded
-from convexrank.modelling.certificates.pair_blocks import LISTED
-from convexrank.modelling.certificates.reference import Below, Reference
-from convexrank.modelling.curvature.diagonal import curvature, has_columns, products
-from convexrank.modelling.curvature.in_weights import InWeights, is_affordable
-from convexrank.modelling.curvature.products import hessian_product
+from convexrank.modelling.certificates.reference import Below, Reference, lowered_tangent, rounded
+from convexrank.modelling.certificates.rounding import LISTED
+from convexrank.modelling.curvature import InWeights, curvature, has_columns, is_affordable, products
 from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
 from convexrank.modelling.expressions import Node
-from convexrank.modelling.inequalities import never_rising
-from convexrank.modelling.jax_reading import JaxRisk
-from convexrank.modelling.latex import latex
+from convexrank.modelling.hessian_products import hessian_product
+from convexrank.modelling.jax_reading import JaxRisk, JaxSmoothRisk
+from convexrank.modelling.language import latex
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exps
-from convexrank.modelling.narrowing import narrowed
 from convexrank.modelling.program import Program
-from convexrank.modelling.smoothing.kinks import shared_at_zero
-from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth, is_cheap
-from convexrank.modelling.smoothing.smoothed import Smoothed
+from convexrank.modelling.recession import never_rising
+from convexrank.modelling.smoothing.merging import narrowed
+from convexrank.modelling.smoothing.programs import (
+    Smoothed,
+    Smoothing,
+    can_be_smooth,
+    is_cheap,
+    shared_at_zero,
+)
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._smoothed_weights import FAR, SmoothedRisks
 from convexrank.problems.duals._blocks import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._streams import LogStream, refuse_chunks
-from convexrank.solvers.row_faces import Coordinates, HessianProducts, Smoothable
+from convexrank.solvers.row_faces import Compiled, Coordinates, HessianProducts, Smoothable
 
 Array = np.ndarray
 
@@ -122,6 +124,8 @@ class Declared(LinearScores):
         names = super().capabilities
         if "Smoothable" in names and self._merges_rows:
             names |= {"Mergeable"}
+        if "Smoothable" in names and not self._differentiable:
+            names |= {"JaxSmoothable"}
         if "Smooth" in names and self._form.bends and self._held.in_memory:
             names |= {"HessianProducts", "JaxCurved"} if "JaxObjective" in names else {"HessianProducts"}
         return (
@@ -374,6 +378,23 @@ class Declared(LinearScores):
         """Return a smooth function below the risk at w, with its derivatives."""
         return self._smoothed_risks.at(self._float_scores(w), width)
 
+    def _compiled(self) -> Compiled:
+        return replace(super()._compiled(), below=self._jax_below, narrowed=self._jax_narrowed)
+
+    def _jax_below(self, width: float) -> Any:
+        """Return the smooth function of a width and l2/2·‖w‖² in JAX, as a pytree with the data."""
+        smoothing = self._smoothed_risks.smoothing
+        atoms = [self.program.nodes[k] for k in smoothing.widths(width)]
+        data = JaxSmoothRisk.prepare(self.program.root, atoms), self._jax_widths(width)
+        risk = RiskData(JaxSmoothRisk(), data, (shape_class(self.rows),))
+        return penalised(risk, self._padded_columns, self.l2, 0.0)
+
+    def _jax_narrowed(self, function: Any, width: float) -> Any:
+        return with_data(function, lambda data: (data[0], self._jax_widths(width)))
+
+    def _jax_widths(self, width: float) -> Array:
+        return np.array([own for own, _ in self._smoothed_risks.smoothing.widths(width).values()])
+
     def _reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
         """Return what the multipliers of the smooth function prove, by the conjugate of the risk itself."""
         from convexrank.modelling.smoothing.below import below
@@ -385,7 +406,7 @@ class Declared(LinearScores):
 
     def _ball_below(self, scores: Any, width: float) -> Any:
         """Return :meth:`_reference_below` in ball arithmetic."""
-        from convexrank.modelling.balls import as_objects
+        from convexrank.modelling.certificates.balls import as_objects
         from convexrank.modelling.smoothing.below import below_in_balls
         from convexrank.proof.balls import ZERO, Tangent
 
@@ -500,7 +521,7 @@ class Declared(LinearScores):
 
     def _ball_tangent(self, scores: Any) -> Any:
         """Return the risk and a tangent in ball arithmetic, for proofs; shape (n,) in and out."""
-        from convexrank.modelling.balls import as_objects, tangent_in_balls
+        from convexrank.modelling.certificates.balls import as_objects, tangent_in_balls
         from convexrank.proof.balls import ZERO, Tangent
 
         value, slope, slack = tangent_in_balls(self.program, as_objects(scores))

@@ -60,8 +60,8 @@ from convexrank.problems._largest_l1 import least_steepness, proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
 from convexrank.problems.out_of_memory._streams import Stream, check_chunks
 from convexrank.regularizers import Penalty
-from convexrank.solvers.change_of_variables import ChangeOfVariables
 from convexrank.solvers.row_faces import Columns, Columnwise, Compiled, Sampled, ScoreRisk, prox_on_device
+from convexrank.solvers.through_another import ChangeOfVariables
 
 Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
@@ -91,9 +91,9 @@ class LinearScores(Problem):
     def __post_init__(self) -> None:
         kind = check_choice(self.dtype, _DTYPES, "dtype")
         if uses_jax(self.X):
-            from convexrank.solvers.jitted.devices import device_of
+            from convexrank.solvers.jitted.devices import home_of
 
-            preset(self, _home=device_of(*vars(self).values()))
+            preset(self, _home=home_of(*vars(self).values()))
         keep(self, X=check_matrix(self.X, dtype=kind, most=LARGEST_ENTRY))
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")

@@ -23,16 +23,14 @@ from convexrank.backend.design import (
     weighted_gram,
 )
 from convexrank.modelling.conjugate import is_curved
-from convexrank.modelling.curvature.columns import Columns
-from convexrank.modelling.curvature.diagonal import columns_of
-from convexrank.modelling.curvature.products import gradient_moved
+from convexrank.modelling.curvature import Columns, columns_of
 from convexrank.modelling.expressions import Affine, Elementwise, Highest, PairSums
+from convexrank.modelling.hessian_products import gradient_moved
+from convexrank.modelling.kernels.exponentials import InterpolatedPairs
 from convexrank.modelling.kernels.highest import partial_shares
-from convexrank.modelling.kernels.interpolated import InterpolatedPairs
 from convexrank.modelling.kernels.pairs import SortedPairs, WindowedPairs, some_pairs
 from convexrank.modelling.recession import shift
-from convexrank.modelling.smoothing.programs import Smoothing, SmoothRisk, sums_pairs_only
-from convexrank.modelling.smoothing.smoothed import Smoothed
+from convexrank.modelling.smoothing.programs import Smoothed, Smoothing, SmoothRisk, sums_pairs_only
 
 Array = np.ndarray
 

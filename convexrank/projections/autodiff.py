@@ -20,8 +20,14 @@ from jax.dtypes import float0
 
 from convexrank.data import check_groups, check_interval, check_positive_weights, check_vector
 from convexrank.projections import host
-from convexrank.projections._arguments import check_order, check_steps, refuse_infeasible, spread
-from convexrank.projections.chains import Layout, solve_increments
+from convexrank.projections.chains import (
+    Layout,
+    check_order,
+    check_steps,
+    refuse_infeasible,
+    solve_increments,
+    spread,
+)
 
 # A longer chain is sequential work: a device other than the CPU hands it to the host.
 LONGEST_ON_DEVICE = 20_000

@@ -1,14 +1,21 @@
-"""Many chains in flat arrays: which rows make a chain, and the compiled loops with what they need around them.
+"""Projections on chains, and the arguments of projections.
+
+Many chains in flat arrays: which rows make a chain, and the compiled loops with what they need around them.
 
 Arrays are flat and the rows of a chain may lie anywhere. A `Layout` says where; inside the compiled loops a chain is
 contiguous.
+
+Checks of bounds on increments, for the host and for JAX.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from convexrank.data import read_array, shown
 
 Array = np.ndarray
 
@@ -88,7 +95,7 @@ def _plain(values: Array) -> Array:
 
 def pool_chains(z: Array, w: Array, offsets: Array) -> tuple[Array, Array]:
     """Isotonic regression of contiguous chains: the fit, and a number for the block of each entry."""
-    from convexrank.projections.compiled.pool import pool
+    from convexrank.projections.compiled_increments import pool
 
     fitted, block = np.empty(len(z)), np.empty(len(z), np.int32)
     pool(_plain(z), _plain(w), offsets, fitted, block)
@@ -147,24 +154,95 @@ def solve_increments(
     lower, 1 by its upper bound, 0 not), what holds each block (at one of its entries −1 the lower bound, 1 the upper; 0
     elsewhere) and the first entry after which the bounds leave nothing (−1: none; such a chain becomes NaN).
     """
-    from convexrank.projections.compiled import pieces
-    from convexrank.projections.compiled.increments import solver
+    from convexrank.projections import compiled_pieces
+    from convexrank.projections.compiled_increments import solver
 
     n, longest = len(z), int(np.diff(offsets).max())
     s, side, pin = np.empty(n), np.zeros(n, np.int8), np.zeros(n, np.int8)
-    size = longest // 8 + 2 * pieces.SPARE
+    size = longest // 8 + 2 * compiled_pieces.SPARE
     arrays = [_plain(values) for values in (z, w, low, high)]
     while True:
         # numpy asks for large pages where the system has them; numba's own allocation does not
         scratch = (
-            np.empty(2 * pieces.ROOM + size * pieces.CHUNK, pieces.PIECE),
-            np.empty(size // 2 * pieces.FAN, pieces.ENTRY),
+            np.empty(2 * compiled_pieces.ROOM + size * compiled_pieces.CHUNK, compiled_pieces.PIECE),
+            np.empty(size // 2 * compiled_pieces.FAN, compiled_pieces.ENTRY),
             np.empty(size, np.int32),
             np.empty(size // 2, np.int32),
             np.empty((longest + 1 if len(w) > 1 else 1, 2)),
-            np.empty(pieces.STATE, np.int64),
+            np.empty(compiled_pieces.STATE, np.int64),
         )
         bad = solver()(*scratch, *arrays, offsets, _plain(bounds), s, side, pin)
         if bad != -2:
             return s, side, pin, int(bad)
         size *= 2
+
+
+def check_steps(steps: Any, n: int, name: str) -> Array:
+    """Return bounds of the increments as an array of one value (for all) or n − 1 values."""
+    array = read_array(steps, name)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(
+            f"{name} is {shown(steps)}, expected a number or {n - 1} numbers; None is no bound here, ±inf is."
+        )
+    with np.errstate(over="ignore"):  # what does not fit is infinite: no bound
+        array = array.astype(np.float64)
+    if array.ndim > 1 or (array.ndim == 1 and len(array) != n - 1):
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected a number or shape ({n - 1},): one bound for each step between "
+            f"{n} rows."
+        )
+    array = np.atleast_1d(array)
+    if np.isnan(array).any():
+        place = f"[{int(np.argmax(np.isnan(array)))}]" if len(array) > 1 else ""
+        raise ValueError(f"{name}{place} is NaN; pass -inf or inf where a step has no bound.")
+    return array
+
+
+def refuse_overflow(fitted: Array, **given: Array) -> Array:
+    """Return a fit, or refuse values whose sums leave the range of floats."""
+    if not np.isfinite(fitted).all():
+        finite = {name: np.abs(values[np.isfinite(values)]) for name, values in given.items()}
+        sizes = " and ".join(
+            f"{name} has entries up to {sizes.max():g}" for name, sizes in finite.items() if sizes.size
+        )
+        raise ValueError(
+            f"{sizes}, and sums of them are beyond floats, expected smaller ones; divide all numbers by a common "
+            "factor."
+        )
+    return fitted
+
+
+def spread(steps: Array, n: int) -> Array:
+    """One bound for each row: for the step that starts there; the last row starts none."""
+    return np.append(steps, 0.0) if len(steps) == n - 1 else np.full(n, steps[0] if len(steps) else 0.0)
+
+
+def check_order(lower: Array, upper: Array, layout: Layout, n: int) -> None:
+    """Refuse a step that no increment satisfies, naming the first."""
+    with np.errstate(invalid="ignore"):
+        empty = ~(lower <= upper) | (lower == np.inf) | (upper == -np.inf)
+    if not empty.any() or n == 1:
+        return
+    starts = np.ones(n, bool)
+    lasts = layout.offsets[1:] - 1
+    starts[lasts if layout.rows is None else layout.rows[lasts]] = False
+    places = np.flatnonzero(np.broadcast_to(empty, n - 1) & starts[:-1])
+    if len(places):
+        i = int(places[0])
+        low, high = (float(steps[i if len(steps) > 1 else 0]) for steps in (lower, upper))
+        raise ValueError(
+            f"infeasible: lower[{i}] = {low:g} and upper[{i}] = {high:g} leave no increment after row {i}; pass "
+            "lower <= upper, below inf and above -inf."
+        )
+
+
+def refuse_infeasible(
+    bad: int, lower: Array, upper: Array, layout: Layout, interval: tuple[float, float]
+) -> None:
+    """Raise at the step where bounds of entries and of increments contradict each other."""
+    i, following = (bad, bad + 1) if layout.rows is None else (int(layout.rows[k]) for k in (bad, bad + 1))
+    low, high = (float(steps[i if len(steps) > 1 else 0]) for steps in (lower, upper))
+    raise ValueError(
+        f"infeasible: no values within bounds = ({interval[0]:g}, {interval[1]:g}) satisfy the increments up to the "
+        f"step from row {i} to row {following}, where lower is {low:g} and upper is {high:g}; widen bounds or steps."
+    )

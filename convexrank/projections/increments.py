@@ -8,14 +8,17 @@ import numpy as np
 
 from convexrank.backend.jax_oracles import uses_jax
 from convexrank.data import check_flag, check_groups, check_interval, check_positive_weights, check_vector
-from convexrank.projections._arguments import (
+from convexrank.projections.chains import (
+    Layout,
     check_order,
     check_steps,
     refuse_infeasible,
     refuse_overflow,
+    solve_increments,
+    solve_isotonic,
+    solve_permutahedron,
     spread,
 )
-from convexrank.projections.chains import Layout, solve_increments, solve_isotonic, solve_permutahedron
 
 Array = np.ndarray
 

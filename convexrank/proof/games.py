@@ -51,8 +51,8 @@ from convexrank.proof.balls import (
     root,
     total,
 )
-from convexrank.proof.generators import Generator, x_log_x
 from convexrank.proof.graphs import Walk, walk_residual
+from convexrank.proof.orders import Generator, x_log_x
 
 Array = np.ndarray
 _BELOW_ONE = 1.0 - 2.0**-53

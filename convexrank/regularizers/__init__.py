@@ -6,7 +6,16 @@ The conjugate :math:`\Omega^*(v) = \sup_w \langle v, w\rangle - \Omega(w)` gives
 
 from __future__ import annotations
 
-from convexrank.regularizers.norms import L1, L2, Box, L1Ball, L2Ball, Regularizer, Simplex, soft_threshold
-from convexrank.regularizers.penalty import Penalty
+from convexrank.regularizers.norms import (
+    L1,
+    L2,
+    Box,
+    L1Ball,
+    L2Ball,
+    Penalty,
+    Regularizer,
+    Simplex,
+    soft_threshold,
+)
 
 __all__ = ["L1", "L2", "Box", "L1Ball", "L2Ball", "Penalty", "Regularizer", "Simplex", "soft_threshold"]

@@ -8,8 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from convexrank.regularizers.norms import L1Ball
-from convexrank.regularizers.penalty import Penalty
+from convexrank.regularizers.norms import L1Ball, Penalty
 
 
 def proximal_map(penalty: Penalty) -> Callable[[Any, Any], Any]:

@@ -14,8 +14,8 @@ import numpy as np
 from convexrank.backend.interruption import check_time
 from convexrank.data.chunks.pieces import Raw
 from convexrank.data.chunks.sources import states_of
-from convexrank.data.files.letor import Rows, parse_part
-from convexrank.data.files.lines import text_lines
+from convexrank.data.files import text_lines
+from convexrank.data.letor import Rows, parse_part
 
 T = TypeVar("T")
 

@@ -86,6 +86,7 @@ class DaskRows(Design):
             )
         blocks = X.rechunk({1: -1}).to_delayed().ravel() if hasattr(X, "rechunk") else X.to_delayed()
         self._blocks: list[Any] = list(blocks)
+        self._source = X  # the workers drop what they keep for a collection that nobody holds any more
         seen = self._on_each(_looked_at)
         for number, (_, _, wrong, _) in enumerate(seen):
             if wrong:

@@ -1,14 +1,19 @@
-r"""The risk by plain numpy in one pass up the tree, and what its conjugate proves in one pass down.
+"""The reference of certificates: values and lower bounds by plain numpy.
+
+The risk by plain numpy in one pass up the tree, and what its conjugate proves in one pass down.
 
 Certificates rest on this, and no solver runs any of it. Slopes serve as multipliers; right or wrong, the conjugate
 there is a lower bound, as long as they satisfy its constraints, which is checked. Everything that does not depend on
 the scores is computed once.
+
+Linear functions of the weights below a risk of scores, by its conjugate at the slopes of its reference.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter, matmul, pos
 from typing import Any, NamedTuple
@@ -17,8 +22,8 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.interruption import check_time
-from convexrank.modelling.certificates.pair_blocks import blocks, of_chain
-from convexrank.modelling.certificates.rounding import Sizes, summed
+from convexrank.core.minorants import Minorant, rounding, tangent_at
+from convexrank.modelling.certificates.rounding import Sizes, blocks, of_chain, sizes_of_terms, summed
 from convexrank.modelling.conjugate import has_conjugate
 from convexrank.modelling.expressions import (
     Affine,
@@ -35,10 +40,9 @@ from convexrank.modelling.expressions import (
 from convexrank.modelling.functions import Function, exp
 from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums
 from convexrank.modelling.language import Numpy
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
-from convexrank.modelling.levels.thresholds import Threshold
-from convexrank.modelling.narrowing import highest_sums, without_others
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 from convexrank.modelling.program import Program
+from convexrank.modelling.smoothing.merging import highest_sums, without_others
 
 Array = np.ndarray
 # The multipliers of the arguments, what the conjugate of the node costs, and how far outside its range they are.
@@ -138,11 +142,6 @@ class Reference:
         if not (outside <= _OUTSIDE and offset == offset):
             offset = -math.inf
         return Below(value, slopes, offset, values, multipliers, parts)
-
-    @cached_property
-    def narrows(self) -> bool:
-        """Whether :meth:`near` is another reference at some scores."""
-        return highest_sums(self.program) is not None
 
     def near(self, scores: Array) -> Reference:
         """Return the reference of the lower rows that have a share at the scores, where it is the same risk there."""
@@ -489,3 +488,58 @@ def _of_pairs(node: PairSums, fixed: Array | None) -> tuple[Up, Down]:
         return (-weights * back, u * ahead), float(u @ costs), outside
 
     return up, down
+
+
+def lowered_tangent(
+    X: Any, scores: Array, lengths: Array, below: Callable[[Array], Below], w: Array
+) -> tuple[Minorant, Below | None]:
+    """Return the tangent at w, as low as the conjugate proves it, and what proves it; None where the risk overflows.
+
+    What that loses beyond rounding counts as a gap.
+
+    Parameters
+    ----------
+    X : matrix, shape (n, d)
+        The features.
+    scores : ndarray, shape (n,)
+        Their scores Xw.
+    lengths : ndarray, shape (n,)
+        Euclidean lengths of the rows.
+    below : callable
+        Returns the risk at scores and a linear function below it.
+    w : ndarray, shape (d,)
+        The point.
+    """
+    proved: list[Below] = []
+
+    def risk(scores: Array) -> tuple[float, Array]:
+        proved.append(below(scores))
+        return proved[0][:2]
+
+    found = tangent_at(X, scores, lengths, risk, w)
+    return (found.lowered_to(proved[0].offset), proved[0]) if math.isfinite(found.risk) else (found, None)
+
+
+def rounded(found: Minorant, reference: Reference, scores: Array, lengths: Array, below: Below) -> Minorant:
+    """Widen bounds on rounding where terms cancel; beyond what each node may add, that counts as a gap."""
+    program, sizes = reference.program, reference.sizes
+    relative, enough = rounding(len(scores) + len(found.slope)), len(program.nodes) * found.risk_error
+    # the error is relative to the largest score, and more
+    if (
+        relative * sizes.most(found.risk_error / relative, below.values, below.multipliers, below.parts)
+        <= enough
+    ):
+        return found
+    largest = float(np.abs(scores).max())
+    if relative * sizes.most(largest, below.values, below.multipliers, below.parts) <= enough:
+        return found
+    whole, pulls = sizes_of_terms(program, below.values, below.parts)
+    if not relative * whole > enough:
+        return found
+    return replace(
+        found,
+        lag=found.lag + 2.0 * relative * whole,
+        risk_error=relative * whole,
+        offset_error=2.0 * relative * whole,
+        slope_error=relative * float(pulls @ lengths),
+    )

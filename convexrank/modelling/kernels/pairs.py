@@ -17,14 +17,22 @@ import numpy as np
 from convexrank.backend.interruption import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import Axis, PairSums, Scores
-from convexrank.modelling.kernels.few_grades import MOST_GRADES, grade_sums
-from convexrank.modelling.kernels.interpolated import InterpolatedPairs, interpolated_blocks
-from convexrank.modelling.kernels.layout import layout_of
-from convexrank.modelling.kernels.logistic import WIDEST, LogisticPairs
-from convexrank.modelling.kernels.running_sums import RunningSums
-from convexrank.modelling.kernels.sorted_runs import segments, sorted_runs
-from convexrank.modelling.kernels.swept import SweptPairs
-from convexrank.modelling.kernels.windows import window_loops
+from convexrank.modelling.kernels.exponentials import (
+    WIDEST,
+    InterpolatedPairs,
+    LogisticPairs,
+    RunningSums,
+    interpolated_blocks,
+    layout_of,
+)
+from convexrank.modelling.kernels.hinges import (
+    MOST_GRADES,
+    SweptPairs,
+    grade_sums,
+    segments,
+    sorted_runs,
+    window_loops,
+)
 
 Array = np.ndarray
 

@@ -13,16 +13,16 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.design import centred_gram, row_lengths, times_and_lengths, transposed_times
 from convexrank.core.minorants import Minorant
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
-from convexrank.modelling.certificates.minorants import lowered_tangent
-from convexrank.modelling.certificates.reference import Below
-from convexrank.modelling.log_sum_exps.many_rows import (
+from convexrank.modelling.certificates.reference import Below, lowered_tangent
+from convexrank.modelling.log_sum_exps.terms import (
+    LogSumExpTerm,
     OnePass,
     covariance_of_rows,
     drawn_by_weight,
     expected_modulus,
     modulus,
+    risk_and_shares,
 )
-from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, risk_and_shares
 
 Array = np.ndarray
 

@@ -16,12 +16,11 @@ import numpy as np
 from convexrank.backend.interruption import check_time
 from convexrank.core.results import CertificateError
 from convexrank.modelling import conjugate, functions
-from convexrank.modelling.balls import Balls
-from convexrank.modelling.certificates.pair_blocks import LISTED, blocks
+from convexrank.modelling.certificates.balls import MOST_PAIRS, Balls
 from convexrank.modelling.certificates.reference import SORTED
+from convexrank.modelling.certificates.rounding import LISTED, blocks
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.functions import Function
-from convexrank.modelling.kernels.ball_pairs import MOST_PAIRS
 from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums, keys_of
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program

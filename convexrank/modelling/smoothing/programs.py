@@ -1,4 +1,6 @@
-r"""An expression with kinks, rewritten as a smooth one below it, of a width μ.
+r"""Smooth expressions below those with kinks: the rewriting, its evaluation at a point, and the kinks at w = 0.
+
+An expression with kinks, rewritten as a smooth one below it, of a width μ.
 
 The mean of the highest entries becomes :math:`\max_\beta \langle\beta, x\rangle - \tfrac12\mu\|\beta\|^2` over shares
 β, whose β is a projection; a hinge :math:`\max_\lambda \lambda(1 + x) - \tfrac12\mu\lambda^2` over λ in [0, 1].
@@ -7,6 +9,10 @@ not decrease in what they are taken of, so the whole is
 :math:`\max_v \langle s(v), \theta\rangle - G(v) - \mu\,d(v)` with the conjugate G of the expression itself and d at
 least 0. Its multipliers v prove the lower bound :math:`\langle s(v), \theta\rangle - G(v)` on the risk, and
 :math:`d(v)` is minus the derivative in μ.
+
+A smooth function below a risk with kinks, evaluated at one point for a solver.
+
+Kinks of a risk where all scores are 0: what the least l1 with a minimiser w = 0 depends on.
 """
 
 from __future__ import annotations
@@ -21,7 +27,6 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property, preset
 from convexrank.modelling import conjugate
-from convexrank.modelling.curvature.products import State, gradient_moved
 from convexrank.modelling.expressions import (
     Elementwise,
     Highest,
@@ -30,13 +35,17 @@ from convexrank.modelling.expressions import (
     Node,
     PairMeans,
     PairSums,
+    Scores,
+    affine,
 )
 from convexrank.modelling.functions import Function
+from convexrank.modelling.hessian_products import State, gradient_moved
+from convexrank.modelling.kernels.exponentials import interpolated_blocks
 from convexrank.modelling.kernels.highest import means_of_highest, partial_shares, squares_of
-from convexrank.modelling.kernels.interpolated import interpolated_blocks
 from convexrank.modelling.kernels.pairs import WindowedPairs
-from convexrank.modelling.narrowing import narrowed
 from convexrank.modelling.program import Program
+from convexrank.modelling.smoothing.merging import narrowed
+from convexrank.modelling.steps import highest_rows
 
 Array = np.ndarray
 
@@ -367,3 +376,137 @@ def sums_pairs_only(program: Program) -> bool:
                 return False
             over_pairs.add(k)
     return True
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    r"""A risk with kinks at a point, beside a smooth convex function below it.
+
+    The smooth function is :math:`\max_u \langle u, \theta\rangle - R^*(u) - \mu\,d(u)`, d at least 0. The u that
+    attains it proves that :math:`R(\theta) \ge -R^*(u) + \langle u, \theta\rangle` everywhere.
+
+    Parameters
+    ----------
+    risk : float
+        The risk R itself.
+    value : float
+        The smooth function.
+    offset : float
+        The number :math:`-R^*(u)`.
+    slope : ndarray, shape (d,)
+        The gradient of the smooth function, :math:`X^\top u`.
+    drift : callable
+        Returns the derivative of that gradient in μ at a fixed point, shape (d,).
+    product : callable
+        Returns a function that takes a vector to the product with the Hessian of the smooth function.
+    diagonal : callable
+        Returns approximately the diagonal of the Hessian, which scales conjugate gradients.
+    matrix : callable
+        Returns the Hessian, shape (d, d).
+    along : callable
+        Takes a direction to a function of a step length t: value and derivative in t of the smooth function.
+    """
+
+    risk: float
+    value: float
+    offset: float
+    slope: Array
+    drift: Callable[[], Array]
+    product: Callable[[], Callable[[Array], Array]]
+    diagonal: Callable[[], Array]
+    matrix: Callable[[], Array]
+    along: Callable[[Array], Callable[[float], tuple[float, float]]]
+
+    def in_units(self, units: Array) -> Smoothed:
+        """Return the same as a function of v = w/units."""
+        return replace(
+            self,
+            slope=units * self.slope,
+            drift=lambda: units * self.drift(),
+            product=lambda: _around(self.product(), units),
+            diagonal=lambda: units**2 * self.diagonal(),
+            matrix=lambda: units[:, None] * self.matrix() * units,
+            along=lambda direction: self.along(units * direction),
+        )
+
+
+def _around(product: Callable[[Array], Array], units: Array) -> Callable[[Array], Array]:
+    return lambda v: units * product(units * v)
+
+
+def shared_at_zero(program: Program) -> tuple[Array, Array] | None:
+    """Return the rows that share the slope of the highest at scores of 0, and the largest share of each.
+
+    They share it in any way that adds up. None where other kinks are there. Without a kink there these are no rows.
+    That of a hinge is elsewhere.
+    """
+    kinks = _kinks_at_zero(program)
+    if not kinks:
+        return np.zeros(0, dtype=np.intp), np.zeros(0)
+    node = kinks[0]
+    if program.differences or len(kinks) > 1 or program.count > 1:
+        return None
+    if not isinstance(node, Highest) or not _is_row_by_row(node.x):
+        return None
+    values, _ = program.up(np.zeros(program.rows))
+    _, tied, left = highest_rows(node, values[program.nodes.index(node.x)])
+    return node.over.rows[tied > 0.0], tied[tied > 0.0] / left
+
+
+def _is_row_by_row(x: Node) -> bool:
+    """Return whether equal entries depend on their own rows alike, and on other rows all in the same way.
+
+    Of a function that may fall, equal values need not have equal slopes: the constants of all rows are one number then.
+    """
+    if not (inner := _only_part(x)):
+        return False
+    match inner:
+        case Scores():
+            return True
+        case PairSums():
+            alike = inner.function.increasing or all(np.ndim(affine(end).constant) == 0 for end in inner.args)
+            return (
+                alike
+                and inner.grades is None
+                and all(isinstance(_only_part(end), Scores) for end in inner.args)
+            )
+        case Elementwise():
+            whole = affine(inner.x)
+            own = [(c, part) for c, part in whole.terms if not whole.is_level(part)]
+            alike = inner.function.increasing or np.ndim(whole.constant) == 0
+            return alike and len(own) == 1 and np.ndim(own[0][0]) == 0 and isinstance(own[0][1], Scores)
+        case _:
+            return False
+
+
+def _only_part(x: Node) -> Node | None:
+    """Return the part of which an expression is a multiple, up to constants."""
+    terms = affine(x).terms
+    return terms[0][1] if len(terms) == 1 and np.ndim(terms[0][0]) == 0 else None
+
+
+def _kinks_at_zero(program: Program) -> list[Node]:
+    values, _ = program.up(np.zeros(program.rows))
+    found: list[Node] = []
+    for node, args in zip(program.nodes, program.args, strict=True):
+        x = [values[a] for a in args]
+        match node:
+            case Highest():
+                tied = highest_rows(node, x[0])[1]
+                if (node.over.sums(1.0 * (tied > 0.0)) > 1.0).any():
+                    found.append(node)
+            case PairMeans():
+                found.append(node)
+            case Elementwise() | PairSums() if not node.function.smooth:
+                kink = node.function.kink
+                # differences of all pairs are those of the extremes at least
+                low, high = (
+                    (x[0].min(), x[0].max())
+                    if len(x) == 1
+                    else (x[1].min() - x[0].max(), x[1].max() - x[0].min())
+                )
+                if kink is None or low <= kink <= high:
+                    found.append(node)
+            case _:
+                pass
+    return found

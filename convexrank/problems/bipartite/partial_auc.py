@@ -9,7 +9,7 @@ import numpy as np
 from convexrank import losses
 from convexrank.core.results import Solution
 from convexrank.data import check_probability, check_share, keep
-from convexrank.data.recorded import recorded
+from convexrank.data.fields import recorded
 from convexrank.modelling import Groups, Node, mean_of_highest, pair_means
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._trivial_top import remark_on_few

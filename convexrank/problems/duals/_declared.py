@@ -9,12 +9,11 @@ from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.modelling import expressions as tree
-from convexrank.modelling.balls import Balls, as_objects, in_balls
+from convexrank.modelling.certificates.balls import Balls, as_objects, in_balls
 from convexrank.modelling.conjugate import conjugate, feasible, multipliers, resting, sizes
 from convexrank.modelling.cvxpy_reading import Cvxpy
 from convexrank.modelling.language import Numpy
-from convexrank.modelling.levels.cumulative import CumulativeLogSumExp
-from convexrank.modelling.levels.thresholds import Threshold
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
 from convexrank.problems.duals._blocks import refuse_many_pairs

@@ -224,7 +224,7 @@ class PageRank(GraphRank):
 
     def _residuals_of_batch(self, w: Array, rest: Array, first: int, last: int) -> Array:
         """The same for some nodes of a batch; ``rest`` is α times the rank of the dangling nodes."""
-        from convexrank.graphs.compiled.residuals import COLUMNS, residuals
+        from convexrank.graphs.compiled_sums import COLUMNS, residuals
 
         graph, shares, nothing = self.graph, self.alpha * self.operators[0].share, np.empty(0)
         along = np.full(w.shape[1], 1.0 - self.alpha) + rest * (self.dangling == "teleport")

@@ -24,9 +24,8 @@ import numpy as np
 
 from convexrank.backend.interruption import check_time
 from convexrank.data import QueryGroups
-from convexrank.problems._damped_newton import damped_newton
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, phi_of, rank_ones
-from convexrank.problems.retargeting._grade_blocks import Chain
+from convexrank.problems.retargeting._grade_blocks import Chain, damped_newton
 
 Array = np.ndarray
 _ROUNDING = 1e-14

@@ -14,7 +14,7 @@ from convexrank.data import check_nonnegative, check_vector, keep, keep_checked
 from convexrank.divergences import SquaredEuclidean
 from convexrank.problems.margin_retargeting._base import MarginScores, rewards_grow
 from convexrank.problems.margin_retargeting._definition import joint_model
-from convexrank.problems.margin_retargeting._options import (
+from convexrank.problems.margin_retargeting._joint_cost import (
     bounds_within,
     check_bound,
     check_divergence,

@@ -8,7 +8,7 @@ import numpy as np
 
 from convexrank import losses
 from convexrank.data import check_positive, keep, keep_checked
-from convexrank.data.recorded import recorded
+from convexrank.data.fields import recorded
 from convexrank.modelling import pair_sums, total
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups

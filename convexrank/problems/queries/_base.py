@@ -13,8 +13,8 @@ from convexrank.backend.design import dense
 from convexrank.backend.interruption import check_time
 from convexrank.backend.jax_oracles import HostRisk
 from convexrank.data import QueryGroups, as_groups, check_vector, keep
+from convexrank.data.fields import Recorded, plain, recorded
 from convexrank.data.groups import gains
-from convexrank.data.recorded import Recorded, plain, recorded
 from convexrank.modelling import log_mean_exp, total
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from convexrank.data.recorded import recorded
+from convexrank.data.fields import recorded
 from convexrank.modelling import cumulative_log_sum_exp, total
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from convexrank.data import check_choice
-from convexrank.data.recorded import plain, recorded
+from convexrank.data.fields import plain, recorded
 from convexrank.modelling.groups import Groups
 from convexrank.problems.queries._base import TopProbabilities, exact_gains, random_queries
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from convexrank.data import keep
-from convexrank.data.recorded import Recorded, plain, recorded
+from convexrank.data.fields import Recorded, plain, recorded
 from convexrank.divergences.separable import name_of
 from convexrank.modelling import exp, log_mean_exp, mean, square, total
 from convexrank.modelling.expressions import Node

@@ -12,7 +12,7 @@ from convexrank import losses
 from convexrank.backend.cached import cached_property
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.data import keep
-from convexrank.data.recorded import recorded
+from convexrank.data.fields import recorded
 from convexrank.modelling import pair_sums, total
 from convexrank.modelling.expressions import Node, PairSums
 from convexrank.modelling.groups import Groups

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.data import check_fraction, keep
-from convexrank.data.recorded import recorded
+from convexrank.data.fields import recorded
 from convexrank.modelling.groups import Groups
 from convexrank.problems.queries._base import TopProbabilities, exact_gains, random_queries
 

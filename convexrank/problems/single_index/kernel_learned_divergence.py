@@ -21,8 +21,8 @@ from convexrank.links import fit_link
 from convexrank.problems.single_index._kernel_features import FeatureSpace, random_kernel
 from convexrank.problems.single_index.learned_divergence import LearnedDivergence
 from convexrank.regularizers import Penalty
-from convexrank.solvers.change_of_variables import ChangeOfVariables
 from convexrank.solvers.row_faces import Compiled, prox_on_device
+from convexrank.solvers.through_another import ChangeOfVariables
 
 Array = np.ndarray
 

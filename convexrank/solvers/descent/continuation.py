@@ -13,8 +13,6 @@ from convexrank.core.capabilities import Advice, Convex
 from convexrank.core.loop import State, scale_of
 from convexrank.core.minorants import has_conic_solver
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
-from convexrank.solvers._conic_point import ASKED, conic_point
-from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.descent.smoothed.minimum_at_zero import minimum_at_zero
 from convexrank.solvers.descent.smoothed.places import System, place_at, searched
 from convexrank.solvers.descent.smoothed.secants import secant_steps
@@ -34,6 +32,7 @@ from convexrank.solvers.descent.smoothed.states import (
     sufficient,
 )
 from convexrank.solvers.row_faces import Mergeable, Smoothable
+from convexrank.solvers.through_another import ASKED, HandedOver, conic_point
 
 Array = np.ndarray
 

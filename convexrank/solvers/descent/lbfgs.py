@@ -16,8 +16,8 @@ from convexrank.core.certificates import strength_near
 from convexrank.core.loop import State, scale_of
 from convexrank.core.score_model import SampledCurvature
 from convexrank.data import check_flags, check_integer, keep_checked
-from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.row_faces import HessianProducts, Sample, Sampled
+from convexrank.solvers.through_another import HandedOver
 
 Array = np.ndarray
 

@@ -118,8 +118,8 @@ class Newton:
 
 def _handed_over(problem: Any, state: State) -> State:
     # few solves need it
-    from convexrank.solvers._handed_over import HandedOver
     from convexrank.solvers.descent.continuation import Continuation
+    from convexrank.solvers.through_another import HandedOver
 
     method, note = Continuation(), _HANDED_OVER.format(state.iteration)
     return HandedOver(method, method.init(problem, state.x), note).step(problem, state)

@@ -1,29 +1,291 @@
-"""Newton's method with conjugate gradients: smooth risks of linear scores, sparse or wide features."""
+"""Truncated Newton, and the systems and points on scores that it works with.
+
+Points of Newton's method by products: the objective to second order there, stages before it, and the search.
+
+Newton systems of a risk of linear scores, by conjugate gradients: rows with curvature, preconditioners, products.
+
+Newton's method with conjugate gradients: smooth risks of linear scores, sparse or wide features.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
-from convexrank.backend.design import row_lengths
+from convexrank.backend.design import (
+    dense,
+    held_as,
+    row_lengths,
+    scaled,
+    squares_times,
+    times,
+    transposed_times,
+)
+from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Solvable
 from convexrank.core.loop import State
 from convexrank.core.results import Solution
+from convexrank.core.score_model import ScoreProducts
 from convexrank.data import check_integer, check_positive, keep_checked
-from convexrank.solvers.descent._scored_points import (
-    Here,
-    Scaling,
-    at,
-    reported,
-    searched,
-    staged,
-)
-from convexrank.solvers.descent._scored_systems import Solved, System, solved
+from convexrank.modelling.log_sum_exps.sums import LogSumExps
 from convexrank.solvers.row_faces import HessianProducts
 
 Array = np.ndarray
+
+# A step is searched until its slope is this share of that at the start; decreases below the second share are rounding.
+_FLAT, _HIDDEN = 0.3, 1e-13
+_SUFFICIENT = 1e-4
+_EVALUATIONS = 40
+# A stage is solved to a gap of this share of the value.
+_ROUGH = 1e-2
+
+
+class Scaling(NamedTuple):
+    """Preconditioner of the systems."""
+
+    units: Array | None  # where columns have very different sizes
+    lengths: Array  # of rows, in these units
+    diagonal: bool = False
+    heavy: bool = False
+    settled: bool = False
+    last: int = 0  # products of the last system
+
+
+class Stage(NamedTuple):
+    """The gentler risk that is solved first, and its largest factor."""
+
+    risk: LogSumExps
+    most: float
+
+
+@dataclass(frozen=True)
+class Here:
+    """A point, and there the objective to second order; that of a gentler risk in a stage."""
+
+    x: Array
+    scores: Array
+    value: float
+    gradient: Array
+    found: ScoreProducts
+    scaling: Scaling
+    stage: Stage | None = None
+
+    def is_rough(self, l2: float) -> bool:
+        """Return whether a stage is solved as precisely as it is asked for, by the curvature of l2."""
+        return float(self.gradient @ self.gradient) <= 2.0 * l2 * _ROUGH * max(1.0, abs(self.value))
+
+
+def staged(problem: HessianProducts, here: Here, most: float) -> Here:
+    """Return the point in the stage with this factor, or in the problem itself where that is not much steeper."""
+    there = here if here.stage is None else at(problem, here.x, here.scaling)
+    curvature = there.found.curvature
+    if problem.l2 > 0.0 and curvature is not None and 2.0 * most < curvature.steepness < math.inf:
+        return at(problem, here.x, here.scaling, Stage(problem.gentler(most), most))
+    return there
+
+
+def at(problem: HessianProducts, x: Array, scaling: Scaling, stage: Stage | None = None) -> Here:
+    """Return the point with the objective, or that of a stage, to second order."""
+    scores, l2 = np.asarray(problem.scores(x), dtype=np.float64), problem.l2
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # far away a steep risk is infinite
+        found = (
+            problem.products(scores) if stage is None else ScoreProducts.of(stage.risk.score_model(scores))
+        )
+        gradient = np.asarray(transposed_times(problem.X, found.gradient), dtype=np.float64) + l2 * x
+    return Here(x, scores, found.value + 0.5 * l2 * float(x @ x), gradient, found, scaling, stage)
+
+
+def reported(problem: HessianProducts, here: Here) -> State:
+    """Return the point with the objective itself; at a stage before it nothing is known of the gap."""
+    if here.stage is not None:
+        risk = problem.value_and_gradient(here.scores)[0]
+        return State(here.x, risk + 0.5 * problem.l2 * float(here.x @ here.x), math.inf, here)
+    return State(here.x, here.value, problem.gap_estimate(here.x, here.value, here.gradient), here)
+
+
+def searched(problem: HessianProducts, here: Here, direction: Array, scaling: Scaling) -> Here | None:
+    """Search along a direction for about the least objective; None where it does not fall."""
+    slope, hidden = float(here.gradient @ direction), _HIDDEN * max(1.0, abs(here.value))
+    if not -math.inf < slope < 0.0:
+        return None
+    length = 1.0 if -slope <= hidden else _least(problem, here, direction, slope, hidden)
+    if length is None:
+        return None
+    there = at(problem, here.x + length * direction, scaling, here.stage)
+    if -slope <= hidden:  # values cannot tell
+        shorter = np.linalg.norm(problem.column_scales * there.gradient) < 0.9 * np.linalg.norm(
+            problem.column_scales * here.gradient
+        )
+        return there if shorter else None
+    return there if there.value <= here.value + hidden else None
+
+
+def _least(
+    problem: HessianProducts, here: Here, direction: Array, slope: float, hidden: float
+) -> float | None:
+    """Find a step length that lowers the value enough, with a small slope: secants between brackets, in the scores."""
+    along, l2 = np.asarray(times(problem.X, direction), dtype=np.float64), problem.l2
+    linear, square = l2 * float(here.x @ direction), l2 * float(direction @ direction)
+    evaluate = problem.value_and_gradient if here.stage is None else here.stage.risk.value_and_gradient
+    low, high, at_low, at_high, length = 0.0, math.inf, slope, math.inf, 1.0
+    for _ in range(_EVALUATIONS):
+        check_time()
+        with np.errstate(over="ignore", invalid="ignore"):
+            risk, pull = evaluate(here.scores + length * along)
+            rise = float(pull @ along) + linear + length * square
+        above = risk - here.found.value + length * (linear + 0.5 * length * square)
+        falls = above <= _SUFFICIENT * length * slope + hidden
+        if falls and abs(rise) <= _FLAT * -slope:
+            return length
+        if falls and rise < 0.0:
+            low, at_low = length, rise
+        else:
+            high, at_high = length, rise if falls else math.inf
+        if math.isinf(high):
+            length *= 2.0
+        elif math.isfinite(at_high) and at_high > 0.0:
+            secant = low - at_low * (high - low) / (at_high - at_low)
+            length = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+        else:
+            length = 0.5 * (low + high)
+    return low if low > 0.0 else None
+
+
+Turn = Callable[[Array], Array]
+
+# Rows are left out of products where together they have at most this share of the curvature of l2,
+_LEFT_OUT = 0.1
+# found by the first of these multiples of the mean share that is not too large,
+_SHARES = (256.0, 64.0, 16.0, 4.0, 1.0)
+# and where a copy of the others is at most this share of all.
+_WORTH_A_COPY = 0.9
+# The least of a preconditioner, relative to the heaviest row: without l2 nothing else may be there.
+_TINY = 1e-10
+
+
+class Solved(NamedTuple):
+    """A direction, how many products it took, and whether its residual is small enough."""
+
+    direction: Array
+    products: int
+    finished: bool
+
+
+@dataclass(frozen=True)
+class System:
+    """The Hessian XᵀHX + l2·I at a point, by the rows that have curvature.
+
+    Parameters
+    ----------
+    X : matrix, shape (n, d)
+        All rows.
+    weights : ndarray, shape (n,)
+        The curvature of each row times its squared length, in units of the columns.
+    units : ndarray, shape (d,), or None
+        Units of the unknowns where columns have very different sizes; None for 1.
+    l2 : float
+        Strength of the penalty.
+    found : ScoreProducts
+        The risk to second order in the scores.
+    """
+
+    X: Any
+    weights: Array
+    units: Array | None
+    l2: float
+    found: ScoreProducts
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows may be taken out of X."""
+        return held_as(self.X).built
+
+    def active(self) -> Array | None:
+        """Return the rows whose curvature counts beside l2; None where these are nearly all, or not known."""
+        if not self.has_rows or not self.found.exact or self.units is not None:
+            return None
+        weights, most = self.weights, _LEFT_OUT * self.l2
+        masks = (weights <= share * most / len(weights) for share in _SHARES)
+        light = next(
+            (light for light in masks if float(weights @ light) <= most), np.zeros(len(weights), dtype=bool)
+        )
+        kept = np.flatnonzero(~light)
+        return kept if len(kept) <= _WORTH_A_COPY * len(weights) else None
+
+    def product(self, cut: bool) -> Turn:
+        """Return the product of the Hessian with a vector, on the rows that count if others are to be cut out."""
+        rows = self.active() if cut else None
+        X, turn, l2 = (self.X if rows is None else self.X[rows]), self.found.on(rows), self.l2
+        return lambda v: l2 * v + transposed_times(X, turn(times(X, v)))
+
+    def preconditioner(self, count: int, diagonal: bool) -> Turn:
+        """Return the inverse of the Hessian of the heaviest rows, beside a number or the diagonal for the others.
+
+        (D + BᵀB)⁻¹ = D⁻¹ − D⁻¹Bᵀ(I + BD⁻¹Bᵀ)⁻¹BD⁻¹ for the rows of B, the heaviest times the roots of their curvature.
+        """
+        h, heavy = self.found.diagonal, self._heaviest(count)
+        others = np.ones(len(h), dtype=bool)
+        others[heavy] = False
+        squares = 1.0 if self.units is None else self.units**2
+        if diagonal:
+            base = self.l2 + squares_times(self.X, np.where(others, h, 0.0))
+        else:
+            rest = self.weights.max(where=others, initial=0.0)
+            base = self.l2 + np.full(self.X.shape[1], rest) / squares
+        base = np.maximum(base, _TINY * self.weights.max(initial=self.l2) / squares)
+        base[base == 0.0] = 1.0
+        inverse = 1.0 / base
+        if not len(heavy):
+            return lambda r: inverse * r
+        B = scaled(self.X[heavy], np.sqrt(h[heavy]))
+        back = scaled(B.T, inverse)
+        inner = dense(B @ back)
+        inner.flat[:: len(heavy) + 1] += 1.0
+        factor = cho_factor(inner, check_finite=False)
+        return lambda r: inverse * r - back @ cho_solve(factor, back.T @ r, check_finite=False)
+
+    def _heaviest(self, count: int) -> Array:
+        if not count or not self.has_rows:
+            return np.zeros(0, dtype=np.intp)
+        count = min(count, len(self.weights))
+        heavy = np.sort(np.argpartition(-self.weights, count - 1)[:count])
+        return heavy[self.weights[heavy] > 0.0]
+
+
+def solved(
+    product: Turn, inverse: Turn, right: Array, forcing: float, most: int, units: Array | None = None
+) -> Solved:
+    """Solve by conjugate gradients until the residual is a share of the right side, or there is no curvature."""
+
+    def length_of(v: Array) -> float:
+        return float(np.linalg.norm(v if units is None else units * v))
+
+    found, rest = np.zeros_like(right), right.copy()
+    way = near = inverse(rest)
+    slope, enough = float(rest @ near), forcing * length_of(right)
+    for k in range(1, most + 1):
+        check_time()
+        image = product(way)
+        bend = float(way @ image)
+        if not bend > 0.0:  # rounding, or no curvature along it: what is found so far descends
+            return Solved(found if k > 1 else near, k, False)
+        length = slope / bend
+        found += length * way
+        rest -= length * image
+        if length_of(rest) <= enough:
+            return Solved(found, k, True)
+        near = inverse(rest)
+        before, slope = slope, float(rest @ near)
+        if not slope > 0.0:
+            return Solved(found, k, False)
+        way = near + slope / before * way
+    return Solved(found, most, False)
+
 
 # After a system that took more products the heaviest rows are in the preconditioner; at the next the other is tried.
 _LONG = 15

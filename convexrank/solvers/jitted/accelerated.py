@@ -11,7 +11,7 @@ import numpy as np
 from convexrank.core.capabilities import Proximal
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, keep_checked
-from convexrank.solvers.descent.accelerated import check_factors
+from convexrank.solvers.descent.first_order import check_factors
 from convexrank.solvers.jitted._chunks import (
     Loop,
     bytes_of,

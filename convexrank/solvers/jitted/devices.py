@@ -19,6 +19,10 @@ import numpy as np
 from convexrank.backend.jax_oracles import rows_moved, uses_jax, with_x64
 from convexrank.data.messages import shown
 
+Array = np.ndarray
+
+# The name of the axis of a mesh over which rows are divided.
+AXIS = "rows"
 # What a program needs beside its data, as a share of them: scores, gradients, a trial point.
 _WORKING = 0.25
 
@@ -80,23 +84,35 @@ def find_device(device: Any) -> Any:
         )
 
 
-def device_of(*arguments: Any) -> Any | None:
-    """Return the device on which arguments of a caller lie, where that is one and not the first CPU; else None.
+def home_of(*arguments: Any) -> Any | None:
+    """Return where arguments of a caller lie: a device, or a mesh of several; None for the first CPU alone.
 
     Raises
     ------
     ValueError
-        When arguments lie on different devices.
+        When arguments lie on different devices, or on devices of other processes as well.
     """
-    found = set()
+    places = set()
     for argument in arguments:
-        if uses_jax(argument) and hasattr(argument, "devices") and len(argument.devices()) == 1:
-            found |= argument.devices()
-    if len(found) > 1:
-        names = ", ".join(sorted(str(device) for device in found))
+        if uses_jax(argument) and hasattr(argument, "devices"):  # a tracer has none
+            if not argument.is_fully_addressable:
+                raise ValueError(
+                    f"rows lie on devices of other processes too: {argument.sharding}; pass convexrank.data.Shards, "
+                    "which takes the rows of each process."
+                )
+            places.add(frozenset(argument.devices()))
+    if not places:
+        return None
+    home = max(places, key=len)
+    if any(not place <= home for place in places):
+        names = ", ".join(sorted({str(device) for place in places for device in place}))
         raise ValueError(f"arrays lie on different devices: {names}; put them on one with jax.device_put.")
-    device = found.pop() if found else None
-    return None if device is None or (device.platform == "cpu" and device.id == 0) else device
+    if len(home) > 1:
+        from jax.sharding import Mesh
+
+        return Mesh(np.array(sorted(home, key=lambda device: device.id)), (AXIS,))
+    (device,) = home
+    return None if device.platform == "cpu" and device.id == 0 else device
 
 
 @contextmanager
@@ -157,10 +173,6 @@ def check_room(device: Any, needed: int) -> None:
 
 def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0]
-
-
-Array = np.ndarray
-AXIS = "rows"
 
 
 def check_rows_mesh(mesh: Any, device: Any) -> None:

@@ -17,11 +17,17 @@ from convexrank.core.results import Solution, Witness
 from convexrank.core.score_model import ScoreModel, without_products
 from convexrank.data import check_integer, keep_checked
 from convexrank.regularizers import Penalty
-from convexrank.solvers._handed_over import HandedOver
 from convexrank.solvers.row_faces import Columnwise
-from convexrank.solvers.working_sets._dual_newton import DualIterate, has_dual_newton, minimum_of_dual
+from convexrank.solvers.through_another import HandedOver
+from convexrank.solvers.working_sets._dual_newton import (
+    DualIterate,
+    DualPoint,
+    Kept,
+    Screening,
+    has_dual_newton,
+    minimum_of_dual,
+)
 from convexrank.solvers.working_sets._part import Part, Point, followed, penalty_at, violations_of
-from convexrank.solvers.working_sets._screening import DualPoint, Kept, Screening
 
 Array = np.ndarray
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from convexrank.data.display import number_text
-from convexrank.verification.loss.caller import Answer, Caller
 from convexrank.verification.loss.formulation import (
     SINGLE,
     STEP,
@@ -20,7 +19,7 @@ from convexrank.verification.loss.formulation import (
     close,
     tolerance_of,
 )
-from convexrank.verification.loss.instance import KINDS, Instance
+from convexrank.verification.loss.instance import KINDS, Answer, Caller, Instance
 
 Array = np.ndarray
 

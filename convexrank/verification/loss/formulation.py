@@ -22,8 +22,7 @@ from convexrank.problems._linear_scores import LinearScores
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.problems.pairs.crucial_pairs import CrucialPairs
 from convexrank.solvers.row_faces import ScoreRisk
-from convexrank.verification.loss.caller import Caller
-from convexrank.verification.loss.instance import Design, Instance, draw
+from convexrank.verification.loss.instance import Caller, Design, Instance, draw
 
 Array = np.ndarray
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from convexrank.data import shown
 from convexrank.data.display import html_table
-from convexrank.verification.loss.caller import Caller
 from convexrank.verification.loss.formulation import Formulation, Line, Scale, fit_scale, lines_of
-from convexrank.verification.loss.instance import Instance
+from convexrank.verification.loss.instance import Caller, Instance
 
 __all__ = ["Counterexample", "LossReport"]
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from convexrank.backend.interruption import as_a_whole
 from convexrank.data import check_choice, check_integer, check_probability, check_real
-from convexrank.verification.loss.caller import Caller
 from convexrank.verification.loss.checks import NAMES, Checker, Found
 from convexrank.verification.loss.formulation import (
     Formulation,
@@ -20,7 +19,7 @@ from convexrank.verification.loss.formulation import (
     good_instances,
     lines_of,
 )
-from convexrank.verification.loss.instance import Design, Instance, draw, shrink, size_of
+from convexrank.verification.loss.instance import Caller, Design, Instance, draw, shrink, size_of
 from convexrank.verification.loss.report import (
     Counterexample,
     LossReport,

@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Convex
-from convexrank.modelling.smoothing.smoothed import Smoothed
+from convexrank.modelling.smoothing.programs import Smoothed
 from convexrank.solvers.row_faces import Smoothable
 
 Array = np.ndarray

@@ -20,7 +20,7 @@ from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Convex, Exact, Shape
 from convexrank.core.loop import scale_of
 from convexrank.core.results import Witness
-from convexrank.modelling.smoothing.smoothed import Smoothed
+from convexrank.modelling.smoothing.programs import Smoothed
 from convexrank.regularizers import Penalty
 from convexrank.solvers.row_faces import Smoothable
 

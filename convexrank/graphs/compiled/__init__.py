@@ -1,1 +1,0 @@
-"""Loops over the edges of a graph, compiled by numba."""

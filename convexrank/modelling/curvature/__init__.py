@@ -1,1 +1,0 @@
-"""Second derivatives of expressions."""

@@ -1,0 +1,200 @@
+"""Products with the second derivatives of an expression, forward over reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from convexrank.backend.interruption import check_time
+from convexrank.modelling import expressions as tree
+from convexrank.modelling import levels
+from convexrank.modelling.kernels.highest import partial_shares
+from convexrank.modelling.levels import CumulativeLogSumExp, Threshold, curved
+from convexrank.modelling.program import Program
+
+Array = np.ndarray
+#: Values, memories and adjoints of all nodes.
+State = tuple[list[Any], list[Any], list[Any]]
+
+
+def bend_of(node: tree.Node, x: Array, memory: Any, u: Array) -> tuple[Any, Array | None, Any]:
+    """Return the Hessian of an atom weighed by u, as diag(d) − c ggᵀ: d, c and g."""
+    match node:
+        case tree.Elementwise():
+            bend = node.function.bend
+            if bend is None:
+                raise TypeError(f"{node.function.name} has no second derivatives.")
+            return u * bend(x), None, None
+        case tree.LogSumExp():
+            rate = u / (1.0 + node.width) if node.width else u
+            return memory * (rate if len(u) == 1 else node.over.spread(rate)), rate, memory
+        case tree.Highest():
+            part, rate = partial_shares(node, memory), u / node.width
+            return part * node.over.spread(rate), rate / _or_one(node.over.sums(part)), part
+        case _:
+            return 0.0, None, None
+
+
+def _or_one(x: Array) -> Array:
+    """Numbers to divide by: 1 in the place of 0."""
+    return np.where(x > 0.0, x, 1.0)
+
+
+def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]:
+    """Return the product of the Hessian in the scores with a vector, forward over reverse."""
+    values, memories = program.up(scores)
+    state = values, memories, program.down(memories)
+    return lambda v: gradient_moved(program, state, v, {})
+
+
+def has_pair_hessian(program: Program) -> bool:
+    """Return whether nothing bends but sums over pairs of rows, and nothing curved depends on these."""
+    curved = [
+        k
+        for k, node in enumerate(program.nodes)
+        if not isinstance(node, tree.Scores | tree.Affine | tree.Dot)
+    ]
+    return all(
+        k in program.constant_adjoints and all(a in program.own_factors for a in program.args[k])
+        for k in curved
+    )
+
+
+def pair_hessian(program: Program, scores: Array, X: Array) -> tuple[float, Array, Array]:
+    """Return value, gradient in the scores, and XᵀHX of the Hessian H in them, where nothing bends but sums over pairs.
+
+    A pair has u a φ″ (x_k − x_i)(x_k − x_i)ᵀ; the cross terms need the weighed sums of the rows of the partners.
+    """
+    values, memories = program.up(scores)
+    adjoints = program.down(memories)
+    hessian = np.zeros((X.shape[1], X.shape[1]))
+    for k, u in program.constant_adjoints.items():
+        node: Any = program.nodes[k]
+        sides = dict(zip(program.args[k], (node.upper_axis, node.axis), strict=True))
+        rows = {a: _multiple(program.own_factors[a], X[axis.places]) for a, axis in sides.items()}
+        upper, lower = (rows[a] for a in program.args[k])
+        kernel, weights = memories[k][0], node.weights
+        (to_lower,) = kernel.sums(weights, (2,), to_lower=True)
+        (to_upper,) = kernel.sums(u, (2,), to_lower=False)
+        cross = _crossed(node, kernel, u, lower, weights, upper)
+        of_lower, of_upper = u * to_lower, weights * to_upper
+        if upper is lower:
+            hessian += (lower * (of_lower + of_upper)[:, None]).T @ lower
+        else:
+            hessian += (lower * of_lower[:, None]).T @ lower + (upper * of_upper[:, None]).T @ upper
+        hessian -= cross + cross.T
+    return float(np.add.reduce(values[-1])), program.placed(adjoints), hessian
+
+
+def _multiple(factor: Any, rows: Array) -> Array:
+    return rows if isinstance(factor, float) and factor == 1.0 else np.reshape(factor, (-1, 1)) * rows
+
+
+def _crossed(node: tree.PairSums, kernel: Any, u: Array, lower: Array, weights: Array, upper: Array) -> Array:
+    """The sum over pairs of the rows of both partners, weighed by second derivatives."""
+    if node.upper is node.lower and hasattr(kernel, "crossed"):  # graded rows
+        return kernel.crossed(u, lower, weights, upper)
+    columns = weights[:, None] * upper
+    if kernel.takes_columns:
+        (partners,) = kernel.sums(columns, (2,), to_lower=True)
+    else:
+        partners = np.stack([kernel.sums(column, (2,), to_lower=True)[0] for column in columns.T], axis=1)
+    partners *= u[:, None]
+    return lower.T @ partners
+
+
+def gradient_moved(
+    program: Program, state: State, v: Array, own: Mapping[int, tuple[Any, Sequence[Any]]]
+) -> Array:
+    """Return how the gradient moves as the scores move by v, and atoms by themselves.
+
+    ``own`` has for the places of these atoms how their values move, and the adjoints of their arguments.
+    """
+    check_time()  # of many pairs one of these takes longer than a step should
+    (values, memories, adjoints), moved = state, []
+    moves: list[bool] = []  # where atoms alone move, most of what they are taken of does not
+    for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
+        if isinstance(node, tree.Scores):
+            moved.append(node.entries(v))
+        elif any(moves[a] for a in args):
+            moved.append(_push(node, memories[k], [moved[a] for a in args]))
+        else:
+            moved.append(np.zeros(np.shape(values[k])))
+        if k in own:
+            moved[k] = moved[k] + own[k][0]
+        moves.append(bool(np.any(moved[k])))
+    turned: list[Any] = [0.0] * len(program.nodes)
+    turned[-1] = np.zeros(program.count)
+    for k in range(len(program.nodes) - 1, -1, -1):
+        args = program.args[k]
+        if not args:
+            continue
+        bent: tuple[Any, ...] = (0.0,) * len(args)
+        if any(moves[a] for a in args):
+            x, dx = [values[a] for a in args], [moved[a] for a in args]
+            bent = _curve(program, k, memories[k], adjoints[k], x, dx)
+        if k in own:
+            bent = tuple(one + two for one, two in zip(bent, own[k][1], strict=True))
+        back = program.steps[k].down(memories[k], turned[k]) if np.any(turned[k]) else (0.0,) * len(bent)
+        for a, one, two in zip(args, back, bent, strict=True):
+            turned[a] = turned[a] + one + two
+    leaves = dict(program.leaves)
+    return program.placed(
+        [
+            np.broadcast_to(part, leaves[k].axis.rows.shape) if k in leaves else None
+            for k, part in enumerate(turned)
+        ]
+    )
+
+
+def _push(node: tree.Node, memory: Any, dx: list[Any]) -> Any:
+    """The Jacobian of an atom times dx."""
+    match node:
+        case tree.Affine():
+            return sum(
+                c * (node.axis.spread(one) if node.is_level(part) and node.axis is not None else one)
+                for (c, part), one in zip(node.terms, dx, strict=True)
+            )
+        case tree.Dot():
+            return node.over.sums(node.shares * dx[0])
+        case tree.Elementwise():
+            return memory * dx[0]
+        case tree.PairSums():
+            kernel, slope, *_ = memory
+            (moved,) = kernel.sums(node.weights * dx[0], (1,), to_lower=True)
+            return dx[1] * slope - moved
+        case CumulativeLogSumExp():
+            return levels.moved(node, memory, np.broadcast_to(dx[0], node.level.shape))
+        case Threshold():
+            return node.over.sums(memory[0] * dx[0])
+        case tree.LogSumExp() | tree.Highest():
+            return node.over.sums(memory * dx[0])
+        case _:
+            raise TypeError(f"{node} has no derivative everywhere.")
+
+
+def _curve(program: Program, k: int, memory: Any, u: Array, x: list[Array], dx: list[Any]) -> tuple[Any, ...]:
+    """The Hessian of an atom, weighed by its adjoint, times dx."""
+    node = program.nodes[k]
+    if isinstance(node, tree.Affine | tree.Dot):
+        return (0.0,) * len(dx)
+    if isinstance(node, tree.PairSums):
+        a, (upper, lower), kernel = node.weights, dx, memory[0]
+        of_lower = [kernel.sums(w, (2,), to_lower=True)[0] for w in (a, a * upper)]
+        of_upper = [kernel.sums(w, (2,), to_lower=False)[0] for w in (u, u * lower)]
+        return a * (upper * of_upper[0] - of_upper[1]), u * (lower * of_lower[0] - of_lower[1])
+    if isinstance(node, CumulativeLogSumExp):
+        dx0 = np.broadcast_to(dx[0], node.level.shape)
+        u = np.broadcast_to(u, node.level.shape)
+        moves = levels.moved(node, memory, dx0)
+        return (levels.pulls(node, memory, u) * dx0 - levels.pulls(node, memory, u * moves),)
+    if isinstance(node, Threshold):
+        return (curved(node, memory, u, dx[0]),)
+    d, c, g = bend_of(node, x[0], memory, u)
+    found = d * dx[0]
+    if c is not None:
+        axis = node.over  # type: ignore[attr-defined]  # a reduction
+        found = found - g * axis.spread(c * axis.sums(g * dx[0]))
+    return (found,)

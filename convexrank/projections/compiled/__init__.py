@@ -1,1 +1,0 @@
-"""Projections, compiled by numba."""

@@ -1,1 +1,0 @@
-"""Methods for games: payoffs with a minimising and a maximising player."""
