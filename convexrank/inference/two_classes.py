@@ -31,6 +31,7 @@ from convexrank.inference.finite_sample.betting import (
     uniform_ends,
 )
 from convexrank.inference.finite_sample.disjoint import Disjoint, rare_bounds
+from convexrank.inference.finite_sample.heights import power_lower, power_upper
 from convexrank.inference.finite_sample.pairings import auc_bounds, left_lower
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 from convexrank.metrics.top import number_of_rows
@@ -204,6 +205,8 @@ class RecallAt(_AtTop):
 
 # The push risk goes by tuples from so many times p³ on; p is at most so large there.
 _TUPLES, _MOST_BELOW = 12.5, 100
+# The largest p for which groups and ranks are sharper than a uniform band.
+_MOST_IN_GROUP = 30
 # Expected numbers of negatives left of the limit: from how many on pairings give each end, and up to how many.
 _LEAST_FIRST, _MOST_FIRST = (10, 40), 2000
 
@@ -340,9 +343,10 @@ class PushRisk(_TwoClasses):
         return found if p == self.p and found.size >= _TUPLES * p**3 else None
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Return one minus those of an AUC if p is 1, else bounds by tuples of p positives and a negative, or by steps.
+        """Return one minus those of an AUC if p is 1, else bounds by tuples, by groups and ranks, or by two steps.
 
-        These are a uniform band for the heights, then betting for the mean over the negatives.
+        These are a uniform band for the heights, then betting for the mean over the negatives: for a large p, and from
+        below for one that is not whole.
         """
         if self.p == 1.0:  # in which a tied positive is below
             hits, others = np.zeros((2, 2 * len(ranked.hits)), dtype=np.int64)
@@ -353,11 +357,21 @@ class PushRisk(_TwoClasses):
         if (tuples := self.tuples_below(ranked)) is not None:
             low, high = rare_bounds(tuples, alpha)
             return low ** (1.0 / self.p), high ** (1.0 / self.p)
-        band, side = error_split(alpha, ranked.number_positive, ranked.number_negative)
+        positives, negatives = ranked.number_positive, ranked.level[~ranked.positive]
         below = ranked.hits[::-1].cumsum()[::-1]
-        lows, highs = uniform_ends(below, ranked.number_positive, band)
-        low, high = (ends[ranked.level[~ranked.positive]] ** self.p for ends in (lows, highs))
-        return lower_mean(low, side) ** (1.0 / self.p), (1.0 - lower_mean(1.0 - high, side)) ** (1.0 / self.p)
+        band, side = error_split(alpha, positives, len(negatives))
+        lows, highs = (ends[negatives] ** self.p for ends in uniform_ends(below, positives, band))
+        if self.p <= _MOST_IN_GROUP:
+            high = power_upper(below[negatives], positives, self.p, alpha / 2)
+        else:
+            high = 1.0 - lower_mean(1.0 - highs, side)
+        if self.p == round(self.p) and self.p <= min(positives, _MOST_IN_GROUP):
+            levels = np.arange(len(ranked.hits))
+            sides = (np.repeat(levels, counts) for counts in (ranked.hits, ranked.totals - ranked.hits))
+            low = power_lower(*sides, int(self.p), alpha / 2)
+        else:
+            low = lower_mean(lows, side)
+        return low ** (1.0 / self.p), high ** (1.0 / self.p)
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,9 @@ _HALVINGS = 32
 # that of the tuples before; so many tuples of a variance of so much are thought before the first.
 _TARGET, _SIZE, _FAR, _BEFORE, _VARIANCE = math.log(40.0), 1.15, 0.7, 6.0, 0.08
 
+# For bets on rare numbers: their size, and how many of the mean's square as variance are thought before the first.
+_LARGE, _THOUGHT = 2.0, 1.0
+
 
 @dataclass(frozen=True, eq=False)
 class Disjoint:
@@ -173,6 +176,40 @@ def rare_bounds(tuples: Disjoint, alpha: float) -> tuple[float, float]:
     return ends[0], 1.0 - ends[1]
 
 
+def values_lower(values: Array, target: float) -> float:
+    """Return the largest mean of at least so small numbers in [0, 1] that their capitals refute, 0 where they do not.
+
+    The systems have shape (N, m), in a random order. A bet follows the numbers before it, and the mean t that it is
+    against: with t it falls, and t times it grows, so that the capital falls in t.
+    """
+    size, before = values.shape[1], np.arange(values.shape[1])
+    total, squares = (power.cumsum(axis=1) - power for power in (values, values**2))
+    spread = np.maximum(squares - total**2 / np.maximum(before, 1), 0.0)
+
+    def capital(mean: float) -> float:
+        variance = (spread + _THOUGHT * mean**2) / (before + _THOUGHT)
+        bets = np.minimum(_LARGE * np.sqrt(2.0 * _TARGET / size / variance), _BOLDEST / mean)
+        return _running(np.log1p(bets * (values - mean)).sum(axis=1))
+
+    return _last(capital, target)
+
+
+def _running(logarithms: Array) -> float:
+    """Return the logarithm of the largest running mean of capitals whose logarithms are given."""
+    most = float(logarithms.max())
+    running = np.exp(logarithms - most).cumsum() / np.arange(1, len(logarithms) + 1)
+    return most + math.log(float(running.max()))
+
+
+def _last(capital: Callable[[float], float], target: float) -> float:
+    """Return the largest mean in (0, 1) against which a capital reaches the target, which falls in the mean."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high) if low else 0.1 * high
+        low, high = (middle, high) if capital(middle) >= target else (low, middle)
+    return low
+
+
 @dataclass(frozen=True, eq=False)
 class _Capital:
     """The largest running mean of the systems' capitals against a mean of at most so much.
@@ -213,9 +250,7 @@ class _Capital:
         logarithms = np.zeros(self.counts.shape[1])
         for value, counts in zip(self.values.tolist(), self.counts, strict=True):
             logarithms += (np.log1p(bets * (value / mean - 1.0)) * counts).sum(axis=1)
-        most = float(logarithms.max())
-        running = np.exp(logarithms - most).cumsum() / np.arange(1, len(logarithms) + 1)
-        return most + math.log(float(running.max()))
+        return _running(logarithms)
 
     def lower(self, target: float) -> float:
         """Return the largest mean against which the capital reaches the target."""
