@@ -367,8 +367,8 @@ class PushRisk(_TwoClasses):
             high = 1.0 - lower_mean(1.0 - highs, side)
         if self.p == round(self.p) and self.p <= min(positives, _MOST_IN_GROUP):
             levels = np.arange(len(ranked.hits))
-            sides = (np.repeat(levels, counts) for counts in (ranked.hits, ranked.totals - ranked.hits))
-            low = power_lower(*sides, int(self.p), alpha / 2)
+            up, down = np.repeat(levels, ranked.hits), np.repeat(levels, ranked.totals - ranked.hits)
+            low = power_lower(up, down, int(self.p), alpha / 2)
         else:
             low = lower_mean(lows, side)
         return low ** (1.0 / self.p), high ** (1.0 / self.p)

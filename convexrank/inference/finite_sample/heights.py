@@ -39,7 +39,7 @@ Array = np.ndarray
 # Positives of a group over p; most negatives of a group over its positives.
 _GROUP, _NEGATIVES = 1.8, 3
 # Comparisons of positives and negatives that are made, the fewest and the most systems.
-_COMPARED, _FEWEST, _MOST = 40_000_000, 10, 300
+_COMPARED, _FEWEST, _MOST = 40_000_000, 5, 300
 # The part of e(M) that does not depend on M, the least of the other part at which cells of M end, number of cells.
 _KEPT, _LEAST, _CELLS = 0.05, 0.03, 40
 # Most positives for which the expectation is a sum over R; heights at which it is asked for; halvings.
@@ -120,7 +120,9 @@ def power_upper(below: Array, positives: int, p: float, delta: float) -> float:
 def raised(positives: int, p: float, s: float) -> Array:
     """Return ω(0), …, ω(I)."""
     # ω is at least hᵖ up to the first height of the grid; ω = 1 will do for every s
-    low, high = 3.0 * float(_grid(positives)[0][0]), 1.0
+    low = high = 3.0 * float(_grid(positives)[0][0])
+    while high < 1.0 and _excess(positives, p, s, high) > _ALLOWED:
+        low, high = high, min(2.0 * high, 1.0)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if _excess(positives, p, s, middle) <= _ALLOWED else (middle, high)
@@ -144,7 +146,7 @@ def _excess(positives: int, p: float, s: float, part: float) -> float:
     if positives <= _SUMMED:
         roots = np.log(_moved(positives, part)) - np.log(heights)[:, None]
         ratio = np.exp(np.minimum(p * roots, _FAR))
-        logs = logsumexp(chances - s * ratio, axis=1) + s
+        logs = np.asarray(logsumexp(chances - s * ratio, axis=1)) + s
     else:
         bets = s * p / heights
         logs = positives * np.log1p(heights * np.expm1(-bets * (1.0 - part) / positives))
