@@ -12,7 +12,7 @@ import convexrank as cr
 from convexrank.solvers.jitted.devices import shared
 
 # Devices of each mesh: all counts for one problem, for the others one that divides the rows and one that does not.
-COUNTS = {"PNormPush": (1, 2, 3, 4, 8), "with l1": (1, 3, 8), "queries": (1, 3, 8)}
+COUNTS = {"PNormPush": (1, 2, 3, 4, 8), "with l1": (1, 3, 8), "queries": (1, 3, 8), "kinks": (1, 3, 8)}
 # As many as programs are compiled for without optimisation, which takes a quarter of the time.
 _ROWS = 61
 _X = np.random.default_rng(0).normal(size=(_ROWS, 6))
@@ -20,6 +20,7 @@ _Y = (_X[:, 0] + np.random.default_rng(1).normal(size=_ROWS) > 0.5).astype(float
 PROBLEMS = {
     "PNormPush": lambda: cr.problems.PNormPush(_X, _Y, p=4.0, l2=0.01),
     "with l1": lambda: cr.problems.PNormPush(_X, _Y, p=4.0, l2=0.01, l1=0.02),
+    "kinks": lambda: cr.problems.SpectralPush(_X, _Y, spectrum=("top", 0.2), l2=0.01),
     "queries": lambda: cr.problems.ListNet(_X, _Y, qid=np.arange(_ROWS) // 11, l2=0.1),
 }
 
@@ -30,9 +31,10 @@ def mesh_of(count):
 
 
 def solved(name):
-    """Status, value, gap and point on each mesh, by Newton's method or, with l1, by the proximal gradient."""
+    """Status, value, gap and point on each mesh, by Newton's method or the method for l1 or for kinks."""
     problem, found = PROBLEMS[name](), {}
-    method = cr.solvers.JaxAccelerated if problem.l1 else cr.solvers.JaxNewton
+    methods = {"with l1": cr.solvers.JaxAccelerated, "kinks": cr.solvers.JaxContinuation}
+    method = methods.get(name, cr.solvers.JaxNewton)
     for count in COUNTS[name]:
         solution = problem.solve(method(mesh=mesh_of(count)), tol=1e-9)
         found[count] = [solution.status.name, solution.value, solution.gap, *solution.x]

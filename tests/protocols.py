@@ -26,7 +26,7 @@ def protocols():
             if inspect.isclass(item) and {capabilities.Solvable, capabilities.Face} & set(item.__mro__)
         }
     found |= dict.fromkeys(("JaxObjective", "JaxCurved", "JaxProximal"), Compiled)
-    found["SmoothBelow"] = Smoothable
+    found |= {"SmoothBelow": Smoothable, "JaxSmoothable": Compiled}
     return {name: item for name, item in found.items() if inspect.isclass(item)}
 
 

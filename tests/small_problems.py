@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -236,6 +237,37 @@ class Smoothable(Convex):
             matrix=lambda: np.diag(inside / width),
             along=along,
         )
+
+
+class JaxSmoothable(Smoothable):
+    """The same in JAX: a pytree with the width as a leaf."""
+
+    capabilities = frozenset({"Convex", "Smoothable", "JaxSmoothable"})
+
+    def _compiled(self):
+        from jax.tree_util import Partial
+
+        def below(width):
+            return Partial(jax_huber, self.answer, L2, np.float64(width))
+
+        def narrowed(function, width):
+            return Partial(function.func, *function.args[:2], np.float64(width))
+
+        return faces.Compiled(
+            partial(below, 1e-9),
+            partial(below, 1e-9),
+            lambda: faces.prox_on_device(self.penalty),
+            "float64",
+            below=below,
+            narrowed=narrowed,
+        )
+
+
+def jax_huber(answer, l2, width, w):
+    import jax.numpy as jnp
+
+    part = jnp.clip((w - answer) / width, -1.0, 1.0)
+    return part @ (w - answer) - 0.5 * width * part @ part + 0.5 * l2 * w @ w
 
 
 class Proximal(Small):
@@ -816,6 +848,7 @@ SMALL = {
         Exact,
         Convex,
         Smoothable,
+        JaxSmoothable,
         Proximal,
         Columnwise,
         FiniteSum,

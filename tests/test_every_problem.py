@@ -31,6 +31,7 @@ SLOW = {
     "jax-newton": 50,
     "jax-no-regret-play": 20,
     "jax-accelerated": 50,
+    "jax-continuation": 50,
 }
 SEEDS = range(3)
 KINDS = {"global", "ball", "distance", "violation", "residual"}

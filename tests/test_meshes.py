@@ -39,7 +39,7 @@ def found():
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", ["PNormPush", "with l1", "queries"])
+@pytest.mark.parametrize("name", ["PNormPush", "with l1", "queries", "kinks"])
 def test_all_meshes_have_the_same_answer(found, name):
     """1, 2, 3, 4 and 8 devices differ by rounding, three of which do not divide the rows; numpy agrees."""
     truth = mesh_of_rows.PROBLEMS[name]().solve(tol=1e-9)
@@ -72,7 +72,7 @@ def test_what_does_not_run_where_the_rows_lie_is_refused(found):
     assert "arrays lie on different devices" in refused["elsewhere"]
     assert "solver newton takes no mesh" in refused["in numpy"]
     assert "solver jax-no-regret-play takes no mesh" in refused["a game"]
-    assert "Solvers that take a mesh: jax-newton, jax-accelerated." in refused["in numpy"]
+    assert "Solvers that take a mesh: jax-newton, jax-accelerated, jax-continuation." in refused["in numpy"]
 
 
 def test_what_is_no_mesh_or_has_no_rows_is_refused():

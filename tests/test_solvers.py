@@ -281,7 +281,13 @@ def test_a_solver_that_does_not_fit_says_what_is_missing_and_what_fits():
     problem = cr.problems.TopPush(X, Y, l2=1e-2)
     with pytest.raises(ValueError, match=r"lacks TwiceDifferentiable.*continuation"):
         problem.solve("newton")
-    assert cr.solvers.available(problem) == ["continuation", "exact", "bundle", "gradient"]
+    assert cr.solvers.available(problem) == [
+        "continuation",
+        "exact",
+        "bundle",
+        "gradient",
+        "jax-continuation",
+    ]
 
 
 def by_scipy(problem):

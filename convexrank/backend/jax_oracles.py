@@ -270,6 +270,14 @@ def penalised(risk: RiskData, columns: tuple[Any, ...], l2: float, l1: float) ->
     return Partial(_Method(_penalised, risk.function), risk.data, columns, l2, l1 or None)
 
 
+def with_data(function: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a function of :func:`penalised` with other data of the risk, made of its own; the rest stays there."""
+    from jax.tree_util import Partial
+
+    data, *rest = function.args
+    return Partial(function.func, change(data), *rest)
+
+
 def rows_moved(function: Any, put: Callable[[Any], Any], rest: Callable[[Any], Any]) -> Any:
     """Return a function of :func:`penalised` with its columns of rows put elsewhere, and all other data, too.
 

@@ -412,10 +412,10 @@ class Problem(Displayed):
             Number of iterations between two checkpoints; 10 by default.
         device : str, jax.Device or jax.sharding.Mesh, optional
             Where a compiled solver runs, with its data: ``"gpu"``, ``"cpu"``, ``"gpu:1"``, a device of JAX, or a mesh
-            whose devices share the rows. Without ``solver`` that is the first of ``jax-newton``, ``jax-accelerated``
-            and ``jax-no-regret-play`` that fits. By default where X lies, if that is a JAX array on another device than
-            the CPU, or on several, and one of them fits; elsewhere the default solver runs in numpy, which is faster on
-            a CPU.
+            whose devices share the rows. Without ``solver`` that is the first of ``jax-newton``, ``jax-accelerated``,
+            ``jax-continuation`` and ``jax-no-regret-play`` that fits. By default where X lies, if that is a JAX array
+            on another device than the CPU, or on several, and one of them fits; elsewhere the default solver runs in
+            numpy, which is faster on a CPU.
         constraints : callable, optional
             Constraints of your own on the weights of a convex problem with linear scores, for ``solver="exact"``, which
             is then the default: a function that takes the cvxpy variable of the weights, shape (d,), and returns a list

@@ -66,10 +66,11 @@ SOLVERS = {
     "no-regret-play": "saddle:NoRegretPlay",
     "jax-newton": "jitted.newton:JaxNewton",
     "jax-accelerated": "jitted.accelerated:JaxAccelerated",
+    "jax-continuation": "jitted.continuation:JaxContinuation",
     "jax-no-regret-play": "jitted.no_regret:JaxNoRegretPlay",
 }
 # Those that run on a device, in the order in which they are tried.
-_COMPILED = ("jax-newton", "jax-accelerated", "jax-no-regret-play")
+_COMPILED = ("jax-newton", "jax-accelerated", "jax-continuation", "jax-no-regret-play")
 # What runs a function of the caller's own.
 _OWN = "own:OwnAlgorithm"
 

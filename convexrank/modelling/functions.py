@@ -212,7 +212,7 @@ def smooth_hinge(width: float) -> Function:
         return inside * inside / (2 * w) + (1 + x - w).max(0), slope, 0
 
     return Function(
-        f"smooth_hinge({w:g})",
+        f"smooth_hinge({w})",  # JAX traces widths
         slopes,
         lambda x: ((1.0 + x > 0.0) & (1.0 + x < w)) / w,
         plain,

@@ -13,7 +13,7 @@ padding has finite values and never counts. One program serves all data of the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, ClassVar
@@ -81,7 +81,9 @@ Array = np.ndarray
 _LISTED, _BLOCK = 1 << 18, 1 << 18
 # Halvings of the width within which a threshold is looked for.
 _HALVINGS = 90
-_STATIC = {"name", "count", "mean", "function", "is_padded"}
+_STATIC = {"name", "count", "mean", "function", "is_padded", "place", "is_maximum"}
+# Steps to a level of shares, of which each third one halves what is left.
+_LEVELS, _THIRD = 150, 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,6 +178,35 @@ class _Root(tree.OfOne):
     axis: ClassVar[tree.Axis | None] = None
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _SmoothHighest(tree.Highest):
+    """The smooth function below the mean of the highest, whose width is at a place among those of the risk."""
+
+    place: int = 0
+    is_maximum: bool = False
+
+
+@dataclass(frozen=True)
+class _SmoothFunction:
+    """The smooth function below one with a kink, whose width is at a place among those of the risk."""
+
+    function: functions.Function
+    place: int
+
+    def read(self, m: Any, x: Any) -> Any:
+        """Return its values."""
+        smoothed: Any = self.function.smoothed
+        return smoothed(m.widths[self.place]).read(m, x)
+
+
+def _smooth(found: tree.Node, place: int) -> tree.Node:
+    """Return the padded atom with a width."""
+    if isinstance(found, tree.Highest):
+        is_maximum = isinstance(found, tree.Maximum)
+        return _SmoothHighest(found.x, found.weights, found.exact_asked, place=place, is_maximum=is_maximum)
+    return replace(found, function=_SmoothFunction(found.function, place))  # type: ignore[attr-defined, call-arg]
+
+
 def _floats(values: Any) -> Array:
     return np.asarray(values, dtype=np.float64)
 
@@ -237,7 +268,11 @@ def _pad(values: Any, size: int, fill: Any) -> Any:
     return library.concatenate([values, library.full(size - len(values), fill, dtype=values.dtype)])
 
 
-def padded(root: tree.Node, numbers: Callable[[Any], Any] = _floats) -> tree.Node:
+def padded(
+    root: tree.Node,
+    numbers: Callable[[Any], Any] = _floats,
+    places: dict[int, int] | None = None,
+) -> tree.Node:
     """Return the expression with padded axes.
 
     Parameters
@@ -246,7 +281,9 @@ def padded(root: tree.Node, numbers: Callable[[Any], Any] = _floats) -> tree.Nod
         The expression.
     numbers : callable
         What becomes of weights and coefficients: floats, or what recorded ones are at other data, see
-        :mod:`convexrank.modelling.jax_reading`.
+        :func:`traced`.
+    places : dict, optional
+        Of atoms with kinks, by their ``id``: where their widths are among those of :class:`JaxSmoothRisk`.
     """
     axes: dict[int, tree.Axis] = {}
     known: dict[int, tree.Node] = {}
@@ -306,6 +343,8 @@ def padded(root: tree.Node, numbers: Callable[[Any], Any] = _floats) -> tree.Nod
                 found = _sums(node, parts[0], parts[1], numbers)
             case _:
                 raise TypeError(f"{type(node).__name__} is not read by JAX.")
+        if places is not None and id(node) in places:
+            found = _smooth(found, places[id(node)])
         known[id(node)] = found
         return found
 
@@ -327,6 +366,7 @@ def _language() -> Any:
         tree.LogSumExp,
         tree.Highest,
         tree.Maximum,
+        _SmoothHighest,
         tree.Elementwise,
         _Pairs,
         _Blocks,
@@ -341,6 +381,8 @@ def _language() -> Any:
 
     class Jax(Language):
         """Traced arrays."""
+
+        widths: Any = None
 
         times, total = staticmethod(jnp.multiply), staticmethod(jnp.sum)
         exp, softplus = staticmethod(jnp.exp), staticmethod(jax.nn.softplus)
@@ -371,15 +413,64 @@ def _language() -> Any:
             )
             return tops + jnp.log(Jax.scatter(axis.query, masses, axis.count))
 
-        @staticmethod
-        def highest(x: Any, node: Any) -> Any:
+        def highest(self, x: Any, node: Any) -> Any:
             axis = node.over
+            if isinstance(node, _SmoothHighest):
+                return Jax.smooth_highest(x, node, self.widths[node.place])
             if isinstance(node, tree.Maximum):
                 counted = jnp.where(node.weights > 0.0, x, -jnp.inf)
                 return jax.ops.segment_max(counted, axis.query, axis.count)
             order, parts = Jax.counted(x, node)
             values = jnp.where(parts > 0.0, parts * jnp.where(parts > 0.0, x[order], 0.0), 0.0)
             return jax.ops.segment_sum(values, axis.query[order], axis.count) / node.asked
+
+        @staticmethod
+        def smooth_highest(x: Any, node: Any, width: Any) -> Any:
+            """The least t + Σ a h(x − t) over levels t, h the largest b y − width b²/2 over b from 0 to the cap."""
+            axis, counts, a = node.over, node.weights > 0.0, node.weights
+            x = x.astype(jnp.result_type(x, width))
+            held = jax.lax.stop_gradient(x)
+            tops = jax.ops.segment_max(jnp.where(counts, held, -jnp.inf), axis.query, axis.count)
+            if node.is_maximum:
+                caps = jnp.full_like(tops, jnp.inf)
+                lightest = jax.ops.segment_min(jnp.where(counts, a, jnp.inf), axis.query, axis.count)
+                first = tops - width / lightest
+            else:
+                caps = 1.0 / node.asked
+                lowest = jax.ops.segment_min(jnp.where(counts, held, jnp.inf), axis.query, axis.count)
+                first = lowest - width * caps
+
+            def part(t: Any, x: Any) -> Any:
+                return jnp.clip((x - t[axis.query]) / width, 0.0, caps[axis.query])
+
+            def excess(t: Any, x: Any) -> Any:
+                return Jax.scatter(axis.query, a * part(t, x), axis.count) - 1.0
+
+            def steepness(t: Any) -> Any:
+                inside = (part(t, held) > 0.0) & (part(t, held) < caps[axis.query])
+                return Jax.scatter(axis.query, jnp.where(inside, a, 0.0), axis.count) / width
+
+            def goes_on(state: Any) -> Any:
+                return (state[0] < _LEVELS) & state[4]
+
+            def nearer(state: Any) -> Any:
+                count, t, low, high, _ = state
+                over, steep = excess(t, held), steepness(t)
+                low, high = jnp.where(over > 0.0, t, low), jnp.where(over > 0.0, high, t)
+                step = t + over / jnp.where(steep > 0.0, steep, 1.0)
+                newton = (steep > 0.0) & (step > low) & (step < high) & (count % _THIRD != _THIRD - 1)
+                after = jnp.where(newton, step, 0.5 * (low + high))
+                # levels that are met stay
+                after = jnp.where(jnp.abs(over) <= 4.0 * jnp.finfo(t.dtype).eps, t, after)
+                return count + 1, after, low, high, jnp.any(after != t)
+
+            level = jax.lax.while_loop(goes_on, nearer, (0, first, first, tops, jnp.ones((), bool)))[1]
+            steep = steepness(level)
+            # which shares are between none and the cap does not change near the scores
+            level = level + jnp.where(steep > 0.0, excess(level, x) / jnp.where(steep > 0.0, steep, 1.0), 0.0)
+            shares = part(level, x)
+            costs = shares * (x - level[axis.query]) - 0.5 * width * shares**2
+            return level + Jax.scatter(axis.query, a * costs, axis.count)
 
         @staticmethod
         def counted(x: Any, node: Any) -> tuple[Any, Any]:
@@ -479,3 +570,22 @@ class JaxRisk:
         """Return the tree to pass: padded, and registered with JAX."""
         _language()
         return padded(root)
+
+
+@dataclass(frozen=True)
+class JaxSmoothRisk:
+    """The smooth function below a risk with kinks, ``risk((root, widths), scores)``; all of them are equal."""
+
+    def __call__(self, data: Any, scores: Any) -> Any:
+        import jax.numpy as jnp
+
+        root, widths = data
+        language = type(_language())()
+        language.widths = widths
+        return jnp.sum(read(root, language, scores))
+
+    @staticmethod
+    def prepare(root: tree.Node, atoms: Sequence[tree.Node]) -> tree.Node:
+        """Return the tree to pass, with widths for the atoms in their order."""
+        _language()
+        return padded(root, places={id(node): place for place, node in enumerate(atoms)})

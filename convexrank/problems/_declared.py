@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 from functools import partial
 from inspect import get_annotations
 from typing import Any, dataclass_transform
@@ -12,7 +12,7 @@ import numpy as np
 
 from convexrank.backend.cached import LastValue, cached_property
 from convexrank.backend.design import entries, times, transposed_times
-from convexrank.backend.jax_oracles import shape_class
+from convexrank.backend.jax_oracles import penalised, shape_class, with_data
 from convexrank.core.capabilities import Batched
 from convexrank.core.minorants import Minorant, tangent_at
 from convexrank.core.results import Status
@@ -24,7 +24,7 @@ from convexrank.modelling.curvature import InWeights, curvature, has_columns, is
 from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.hessian_products import hessian_product
-from convexrank.modelling.jax_reading import JaxRisk
+from convexrank.modelling.jax_reading import JaxRisk, JaxSmoothRisk
 from convexrank.modelling.language import latex
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
@@ -43,7 +43,7 @@ from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._smoothed_weights import FAR, SmoothedRisks
 from convexrank.problems.duals._blocks import MODEL, refuse_many_pairs
 from convexrank.problems.out_of_memory._streams import LogStream, refuse_chunks
-from convexrank.solvers.row_faces import Coordinates, HessianProducts, Smoothable
+from convexrank.solvers.row_faces import Compiled, Coordinates, HessianProducts, Smoothable
 
 Array = np.ndarray
 
@@ -124,6 +124,8 @@ class Declared(LinearScores):
         names = super().capabilities
         if "Smoothable" in names and self._merges_rows:
             names |= {"Mergeable"}
+        if "Smoothable" in names and not self._differentiable:
+            names |= {"JaxSmoothable"}
         if "Smooth" in names and self._form.bends and self._held.in_memory:
             names |= {"HessianProducts", "JaxCurved"} if "JaxObjective" in names else {"HessianProducts"}
         return (
@@ -375,6 +377,23 @@ class Declared(LinearScores):
     def _smoothed(self, w: Array, width: float) -> Smoothed:
         """Return a smooth function below the risk at w, with its derivatives."""
         return self._smoothed_risks.at(self._float_scores(w), width)
+
+    def _compiled(self) -> Compiled:
+        return replace(super()._compiled(), below=self._jax_below, narrowed=self._jax_narrowed)
+
+    def _jax_below(self, width: float) -> Any:
+        """Return the smooth function of a width and l2/2·‖w‖² in JAX, as a pytree with the data."""
+        smoothing = self._smoothed_risks.smoothing
+        atoms = [self.program.nodes[k] for k in smoothing.widths(width)]
+        data = JaxSmoothRisk.prepare(self.program.root, atoms), self._jax_widths(width)
+        risk = RiskData(JaxSmoothRisk(), data, (shape_class(self.rows),))
+        return penalised(risk, self._padded_columns, self.l2, 0.0)
+
+    def _jax_narrowed(self, function: Any, width: float) -> Any:
+        return with_data(function, lambda data: (data[0], self._jax_widths(width)))
+
+    def _jax_widths(self, width: float) -> Array:
+        return np.array([own for own, _ in self._smoothed_risks.smoothing.widths(width).values()])
 
     def _reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
         """Return what the multipliers of the smooth function prove, by the conjugate of the risk itself."""

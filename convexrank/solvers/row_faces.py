@@ -270,6 +270,11 @@ def prox_on_device(penalty: Penalty) -> Callable[[Any, Any], Any]:
     return proximal_map(penalty)
 
 
+def _no_function_below(*_: Any) -> Any:
+    """Refuse what is not offered."""
+    raise TypeError("this problem has no smooth functions in JAX below its risk.")
+
+
 @dataclass(frozen=True)
 class Compiled(Face):
     """The objective in JAX, by functions that are pytrees with the data as leaves; they share programs.
@@ -286,6 +291,11 @@ class Compiled(Face):
         Floating type of the data.
     rows : int
         Number of rows, by which room on a device is estimated.
+    below : callable
+        Takes a width to the smooth function of it below a risk with kinks, and the smooth part of the penalty. Asked
+        for only of problems with ``JaxSmoothable``.
+    narrowed : callable
+        Takes such a function, whose data may be on a device, and a width to the function of that width.
     """
 
     objective: Callable[[], Callable[[Any], Any]]
@@ -293,6 +303,8 @@ class Compiled(Face):
     prox: Callable[[], Callable[[Any, Any], Any]]
     dtype: str
     rows: int = 0
+    below: Callable[[float], Callable[[Any], Any]] = _no_function_below
+    narrowed: Callable[[Any, float], Callable[[Any], Any]] = _no_function_below
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,8 @@ def solve_many(
     solver : str or solver object, optional
         Solve one after the other, by this solver.
     device : str, jax.Device or jax.sharding.Mesh, optional
-        Solve together on a device of JAX, as in :meth:`convexrank.Problem.solve`; with a solver, or on a mesh, one
-        after the other. By default where X lies, as there.
+        Solve together on a device of JAX, as in :meth:`convexrank.Problem.solve`; with a solver, on a mesh, or with
+        kinks, one after the other. By default where X lies, as there.
     tol : float
         The tolerance of each, as in :meth:`convexrank.Problem.solve`.
     time_limit : float, optional
@@ -252,9 +252,9 @@ def _members(
 ) -> tuple[Members, int]:
     """Solve together on a device, or one after the other; each certifies its own point."""
     found, together, first, points = [], 0, problem.start(), None
+    method: Together | None = None
     try:
-        method: Together | None = None
-        if solver is None and device is not None and not is_mesh(device):
+        if solver is None and device is not None and not is_mesh(device) and _has_batches(problem):
             method = class_at(_ON_DEVICE)(device)
         first = _first(problem, varied, tol)
         points = None if method is None else method(problems, first, tol)
@@ -267,14 +267,18 @@ def _members(
         if solution is None:
             point = guess if points is None else np.asarray(points[place])
             near = point if np.isfinite(point).all() else guess
-            # a device without a solver was for all of them together; a mesh has room for one
-            place_of = device if solver is not None or is_mesh(device) else None
-            solution = _alone(each, near, tol, solver, place_of)
+            # the device was for all of them together, where that is possible
+            solution = _alone(each, near, tol, solver, device if method is None else None)
         if solution.converged and "sample_weight" not in varied:
             guess = solution.x
         found.append(solution)
         update()
     return Members.of(found), together
+
+
+def _has_batches(problem: Problem) -> bool:
+    """Whether a compiled loop takes many of them at once."""
+    return not problem.capabilities.isdisjoint({"JaxCurved", "JaxProximal"})
 
 
 def _accepted(problem: Problem, x: Array, tol: float) -> Solution | None:

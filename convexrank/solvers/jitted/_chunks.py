@@ -29,7 +29,7 @@ Array = np.ndarray
 _PATIENCE = 8
 # Seconds that a chunk may take, so that Ctrl-C is answered.
 _LONGEST = 2.0
-_SINGLE = (
+SINGLE = (
     "data and products on the device are float32, and rounding leaves this gap; dtype='float64' goes further"
 )
 
@@ -121,7 +121,7 @@ def _state(problem: Smooth | Proximal, memory: _Memory) -> State:
     lowest, least = min(residual, memory.lowest), min(value, memory.least)
     memory = replace(memory, lowest=lowest, least=least, idle=idle)
     stalled = bool(memory.inner.stalled) or idle >= _PATIENCE
-    note = _SINGLE if stalled and memory.loop.dtype == "float32" else ""
+    note = SINGLE if stalled and memory.loop.dtype == "float32" else ""
     return State(point, value, residual, memory, stalled=stalled, note=note)
 
 
