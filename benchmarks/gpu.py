@@ -15,6 +15,7 @@ _SOLVES: dict[str, tuple[str, dict[str, float], tuple[int, int], tuple[int, int]
     "PNormPush, l2, wide": ("jax-newton", {"p": 4, "l2": 1e-2}, (1_000_000, 300), (10_000, 300)),
     "PNormPush, l1": ("jax-accelerated", {"p": 4, "l1": 1e-2}, (10_000_000, 20), (100_000, 20)),
     "IRPush, l2": ("jax-newton", {"l2": 1e-2}, (10_000_000, 20), (100_000, 20)),
+    "TopPush, l2": ("jax-continuation", {"l2": 1e-2}, (10_000_000, 20), (100_000, 20)),
 }
 _BOOTSTRAPS, _ROWS, _COLUMNS = 1000, 2000, 20
 _LIMIT = 20.0
@@ -54,7 +55,7 @@ def gpu(effort: int) -> Section:
     )
     note = (
         f"Device: {device}. Solves to tol 1e-8 with the certificate, the second call of each; the first call compiles. "
-        "On a device PNormPush and IRPush have 10⁷ x 20 rows, the wide one 10⁶ x 300; read there: bytes of X for each "
+        "On a device problems have 10⁷ x 20 rows, the wide one 10⁶ x 300; read there: bytes of X for each "
         "value or gradient, over the time of the solve, a lower bound on the bandwidth used."
     )
     told = (

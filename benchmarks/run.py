@@ -16,6 +16,7 @@ from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
 from certified import certified
+from dask_rows import dask
 from difficult import difficult
 from extremes import extremes
 from first_rows import first_rows
@@ -70,6 +71,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "reading": reading,
     "gpu": gpu,
     "scale": scale,
+    "dask": dask,
     "pairs": pairs,
     "projections": projections,
     "learned": learned_divergence,

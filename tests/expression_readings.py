@@ -15,6 +15,7 @@ from convexrank.modelling import (
     recession,
 )
 from convexrank.modelling.certificates import balls as balls_reading
+from convexrank.modelling.certificates.below import below, below_in_balls
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.curvature import curvature, has_columns
@@ -22,7 +23,6 @@ from convexrank.modelling.cvxpy_reading import cvxpy_model
 from convexrank.modelling.hessian_products import hessian_product
 from convexrank.modelling.language import latex
 from convexrank.modelling.levels import CumulativeLogSumExp
-from convexrank.modelling.smoothing.below import below, below_in_balls
 from convexrank.modelling.smoothing.programs import Smoothing, can_be_smooth
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.proof.balls import at_precision

@@ -321,7 +321,7 @@ def test_walks_that_hardly_mix_take_more_sweeps_and_end():
 def test_sets_with_too_many_corners_go_to_linear_programs(monkeypatch):
     sets = PartialOrders([[[1, 2], [3, 2]], [[2, 0]], [[0, 1]], [[0, 1]]])
     bounds = score_intervals(sets, verbose=True)
-    monkeypatch.setattr("convexrank.consensus.partial_orders.FEW_SYSTEMS", 0)
+    monkeypatch.setattr("convexrank.consensus.polytopes.FEW_SYSTEMS", 0)
     assert choices_of(absorb(sets, 0.85, None)) is None
     again = score_intervals(sets)
     assert np.abs(again.lower - bounds.lower).max() <= tolerance("linear program")

@@ -22,13 +22,13 @@ from convexrank.modelling import (
     steps,
 )
 from convexrank.modelling.certificates import balls as balls_reading
-from convexrank.modelling.certificates import reference, rounding
+from convexrank.modelling.certificates import below, reference, rounding
 from convexrank.modelling.curvature import Columns
 from convexrank.modelling.cvxpy_reading import Cvxpy, cvxpy_model
 from convexrank.modelling.expressions import Affine, Axis, Highest, LogSumExp, PairSums
 from convexrank.modelling.kernels import highest, pairs
 from convexrank.modelling.kernels.exponentials import LogisticPairs
-from convexrank.modelling.smoothing import below, programs
+from convexrank.modelling.smoothing import programs
 from tests import expression_loops as loops
 from tests.expression_readings import (
     compare_all,

@@ -88,3 +88,32 @@ def test_the_page_has_points_and_estimates():
 )
 def test_times_are_read_with_their_units(cell, value):
     assert load("scale_tables").seconds(cell) == pytest.approx(value)
+
+
+def test_solves_on_workers_are_told_by_medians_of_the_processor(modules, monkeypatch):
+    rows = importlib.import_module("dask_rows")
+    used = {
+        "memory": (1.0, 2.0, 3.0),
+        "pieces": (2.0, 2.0, 2.0),
+        "one worker": (4.0,) * 3,
+        "two workers": (3.0, 8.0, 6.0),
+    }
+    times = {where: [[seconds, 10.0 * seconds] for seconds in each] for where, each in used.items()}
+    answers = {
+        "dask_rows:solved": {"times": times, "evaluations": [0.1, 0.3, 0.2], "gap": 1e-9, "apart": 0.0},
+        "dask_rows:lost": {
+            "rows": 9, "kept": 1.0, "lost": 2.5, "pieces": 4, "status": "CONVERGED", "gap": 1e-9, "apart": 0.0,
+        },
+    }  # fmt: skip
+    monkeypatch.setattr(rows, "fresh", lambda job, **_: type("Outcome", (), {"result": answers[job]}))
+    monkeypatch.setattr(rows, "find_spec", lambda package: None)
+    (missing,) = rows.dask(0).tables
+    assert missing.rows == (("Dask is not installed",),)
+    monkeypatch.setattr(rows, "find_spec", lambda package: "there")
+    solves, lost = rows.dask(0).tables
+    assert [row[0] for row in solves.rows] == ["10 000", "100 000"]
+    assert solves.rows[0][1:9] == (
+        "2.00 s", "2.00 s", "4.00 s", "6.00 s", "3.0 ×", "20.00 s", "60.00 s", "200.0 ms",
+    )  # fmt: skip
+    assert lost.rows[0][1:4] == ("1.00 s", "2.50 s", "4")
+    assert len(rows.dask(2).tables[0].rows) == 4

@@ -29,10 +29,11 @@ from convexrank.modelling import (
     square,
     total,
 )
+from convexrank.modelling.certificates import below
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.kernels import exponentials, highest, pairs, plain
 from convexrank.modelling.kernels.highest import nearest_shares
-from convexrank.modelling.smoothing import below, programs
+from convexrank.modelling.smoothing import programs
 from convexrank.problems import _smoothed_weights
 from tests.expression_readings import off
 from tests.test_continuation import LOSSES

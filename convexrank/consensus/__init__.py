@@ -11,8 +11,7 @@ from __future__ import annotations
 from convexrank.consensus.candidates import CandidateSets, RecommendationSets
 from convexrank.consensus.heuristics import PublishedRank, blend, brew
 from convexrank.consensus.intervals import ScoreIntervals, score_intervals
-from convexrank.consensus.partial_orders import PartialOrders
-from convexrank.consensus.polytopes import Polytopes
+from convexrank.consensus.polytopes import PartialOrders, Polytopes
 
 __all__ = [
     "CandidateSets",

@@ -20,7 +20,7 @@ from convexrank.regularizers import Penalty
 __all__ = ["CvxpyModel", "nonlinear_problem"]
 
 # cvxpy's words for an answer that can be used.
-_SOLVED = ("optimal", "optimal_inaccurate")
+SOLVED = ("optimal", "optimal_inaccurate")
 # Interior points, to so many digits that a certificate can tell; Uno prints unless it is told not to.
 _NONLINEAR = {
     "nlp": True,
@@ -197,7 +197,7 @@ class CvxpyModel:
                 word = self._run(fixed, None if self.nonlinear else cp.CLARABEL, options)
             except cp.SolverError:
                 continue
-            if word in _SOLVED:
+            if word in SOLVED:
                 answers.append((_violation(fixed), float(np.asarray(fixed.value))))
             if word == "optimal":  # answers may violate as much as this one, up to twice the limit
                 holds = max(holds, min(answers[-1][0], 2.0 * _HOLDS))
@@ -236,7 +236,7 @@ class CvxpyModel:
         length = cp.norm(cp.vec(solution - point, order="C"))
         nearest = cp.Problem(cp.Minimize(length), self.problem.constraints)
         word = self._run(nearest, cp.CLARABEL, {})
-        return float(np.asarray(nearest.value)) if word in _SOLVED else float("inf")
+        return float(np.asarray(nearest.value)) if word in SOLVED else float("inf")
 
     def _run(self, problem: Any, solver: str | None, options: Mapping[str, Any]) -> str:
         with warnings.catch_warnings():

@@ -32,9 +32,9 @@ from convexrank.problems.margin_retargeting._joint_cost import (
     joint_constant,
 )
 from convexrank.problems.margin_retargeting.margin_retargeting import MarginRetargeting
+from convexrank.problems.queries.list_net import TARGETS
 from convexrank.solvers.row_faces import ScoreRisk
 
-_TARGETS = {name: name for name in ("softmax", "exp2", "linear")}
 _GAINS = {name: name for name in ("exp2", "linear")}
 _DIVERGENCES = ("squared", "generalized_i")
 
@@ -70,7 +70,7 @@ def list_net(
     >>> [round(float(entry), 3) for entry in slope]
     [-0.332, 0.243, 0.089, 0.0]
     """
-    check_choice(target, _TARGETS, "target")
+    check_choice(target, TARGETS, "target")
 
     rows = QueryRows(scores, grades, query, queries)
     worth = jnp.exp(rows.log_softmax(rows.grades)[0]) if target == "softmax" else rows.gains(target)

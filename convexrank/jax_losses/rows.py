@@ -13,6 +13,7 @@ from jax.core import Tracer
 from convexrank.backend.jax_oracles import uses_jax
 from convexrank.data import QueryGroups, check_choice, check_flag, check_integer, check_real_array, shown
 from convexrank.divergences.separable import name_of
+from convexrank.problems.retargeting.retargeting import ORDERS
 from convexrank.projections import isotonic
 
 
@@ -253,7 +254,6 @@ class QueryRows:
 
 
 _DIVERGENCES = ("squared", "kl", "generalized_i")
-_ORDERS = {name: name for name in ("hidden", "block")}
 
 
 def retargeting(
@@ -307,7 +307,7 @@ def retargeting(
     [-0.049, 0.058, -0.009, 0.0]
     """
     divergence = name_of(divergence, _DIVERGENCES)
-    check_choice(order, _ORDERS, "order")
+    check_choice(order, ORDERS, "order")
     squared = divergence == "squared"
     on_simplex = check_flag(simplex, "simplex") or divergence == "kl"
     offsets = None if offsets is None else check_flag(offsets, "offsets")

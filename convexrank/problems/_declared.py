@@ -397,7 +397,7 @@ class Declared(LinearScores):
 
     def _reference_below(self, scores: Array, width: float) -> tuple[float, Array]:
         """Return what the multipliers of the smooth function prove, by the conjugate of the risk itself."""
-        from convexrank.modelling.smoothing.below import below
+        from convexrank.modelling.certificates.below import below
 
         with np.errstate(over="ignore", invalid="ignore"):  # quotients by a width of almost 0
             near = self._smoothed_risks.smoothing.near(scores, width)
@@ -407,7 +407,7 @@ class Declared(LinearScores):
     def _ball_below(self, scores: Any, width: float) -> Any:
         """Return :meth:`_reference_below` in ball arithmetic."""
         from convexrank.modelling.certificates.balls import as_objects
-        from convexrank.modelling.smoothing.below import below_in_balls
+        from convexrank.modelling.certificates.below import below_in_balls
         from convexrank.proof.balls import ZERO, Tangent
 
         scores = as_objects(scores)

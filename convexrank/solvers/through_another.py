@@ -24,6 +24,7 @@ import numpy as np
 
 from convexrank.backend.interruption import time_left
 from convexrank.core.capabilities import Advice, Exact, Existence, Modelled, Solvable
+from convexrank.core.cvxpy_model import SOLVED
 from convexrank.core.loop import Method, Solver, State
 from convexrank.core.minorants import has_conic_solver
 from convexrank.core.results import ConvergenceWarning, Witness
@@ -133,7 +134,6 @@ _ENTRIES, _PER_PAIR, _PER_ENTRY = 200_000, 1e-5, 1e-6
 _LARGEST_CONE = 1_000
 # What the conic solver is asked for; an answer with fewer digits may do.
 _DIGITS: dict[str, float] = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
-_SOLVED = ("optimal", "optimal_inaccurate")
 #: What the message of a solution says of it.
 ASKED = "bundle went on from the minimiser of the exact model"
 
@@ -163,7 +163,7 @@ def conic_point(problem: Solvable) -> Array | None:
         word = model.solve("CLARABEL", _DIGITS)
     except cp.SolverError:
         return None
-    if word not in _SOLVED:
+    if word not in SOLVED:
         return None
     return np.asarray(next(iter(model.variables.values())).value, dtype=np.float64)
 

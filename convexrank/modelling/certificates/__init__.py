@@ -1,1 +1,1 @@
-"""Base of certificates: values and lower bounds by plain numpy, and the sizes of terms for rounding."""
+"""Base of certificates: values and lower bounds by plain numpy, sizes of terms for rounding, enclosures in balls."""

@@ -1,1 +1,1 @@
-"""Smooth expressions below those with kinks, and what their multipliers prove."""
+"""Smooth expressions below those with kinks, and rows that may be left out or merged."""

@@ -10,8 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.consensus.candidates import Absorbed, CandidateSets, RecommendationSets, absorb, as_sets
-from convexrank.consensus.partial_orders import PartialOrders
-from convexrank.consensus.polytopes import Polytopes
+from convexrank.consensus.polytopes import PartialOrders, Polytopes
 from convexrank.core.capabilities import has_objective
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem

@@ -14,7 +14,8 @@ from convexrank.problems.queries._base import TopProbabilities, exact_gains, ran
 
 Array = np.ndarray
 
-_TARGETS = {name: name for name in ("softmax", "exp2", "linear")}
+# What of the labels the probabilities are proportional to.
+TARGETS = {name: name for name in ("softmax", "exp2", "linear")}
 
 
 class ListNet(TopProbabilities):
@@ -64,7 +65,7 @@ class ListNet(TopProbabilities):
     target: Literal["softmax", "exp2", "linear"] = field(default="softmax", kw_only=True)
 
     def __post_init__(self) -> None:
-        check_choice(self.target, _TARGETS, "target")
+        check_choice(self.target, TARGETS, "target")
         super().__post_init__()
 
     def _worth(self, f: Groups) -> Any:

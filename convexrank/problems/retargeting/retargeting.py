@@ -20,7 +20,8 @@ from convexrank.solvers.row_faces import Blocks
 
 Array = np.ndarray
 
-_ORDERS = {name: name for name in ("hidden", "block")}
+# Targets of rows of one grade are in any order, or equal.
+ORDERS = {name: name for name in ("hidden", "block")}
 # Targets (scores) that differ by less than this share of their size (by less than this) have learned nothing.
 _EVEN = 0.01
 
@@ -104,7 +105,7 @@ class Retargeting(QueryScores):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.order, _ORDERS, "order")
+        check_choice(self.order, ORDERS, "order")
         self.link.check_sizes(self.groups)
         if self.l1 != 0 and not self._convex:
             raise ValueError(
