@@ -87,9 +87,10 @@ class _Push:
         scores = np.concatenate([(np.arange(n) + 0.5) / n, heights])
         ranked = measure.read(label, scores).ranked(scores)
         tuples = measure.tuples_below(ranked)
+        # tuples and groups are drawn: the mean over some draws, which other numbers for the levels give
         if tuples is None:
-            ends = [measure.exact(ranked, alpha)]
-        else:  # which are drawn: the mean over some draws, which other numbers for the levels give
+            ends = [measure.exact(ranked, alpha, draw) for draw in range(_DRAWS)]
+        else:
             moved = [
                 replace(tuples, samples=tuple(side + more for side in tuples.samples))
                 for more in range(_DRAWS)

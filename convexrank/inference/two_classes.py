@@ -342,11 +342,11 @@ class PushRisk(_TwoClasses):
         found = Disjoint(sides, (p, 1), _all_below)
         return found if p == self.p and found.size >= _TUPLES * p**3 else None
 
-    def exact(self, ranked: Ranked, alpha: float) -> Bounds:
+    def exact(self, ranked: Ranked, alpha: float, draw: int = 0) -> Bounds:
         """Return one minus those of an AUC if p is 1, else bounds by tuples, by groups and ranks, or by two steps.
 
         These are a uniform band for the heights, then betting for the mean over the negatives: for a large p, and from
-        below for one that is not whole.
+        below for one that is not whole. Groups are drawn; each number ``draw`` gives others.
         """
         if self.p == 1.0:  # in which a tied positive is below
             hits, others = np.zeros((2, 2 * len(ranked.hits)), dtype=np.int64)
@@ -366,7 +366,7 @@ class PushRisk(_TwoClasses):
         else:
             high = 1.0 - lower_mean(1.0 - highs, side)
         if self.p == round(self.p) and self.p <= min(positives, _MOST_IN_GROUP):
-            levels = np.arange(len(ranked.hits))
+            levels = np.arange(len(ranked.hits)) + draw
             up, down = np.repeat(levels, ranked.hits), np.repeat(levels, ranked.totals - ranked.hits)
             low = power_lower(up, down, int(self.p), alpha / 2)
         else:
