@@ -104,7 +104,7 @@ def available(problem: Solvable) -> list[str]:
     --------
     >>> import convexrank as cr
     >>> cr.solvers.available(cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1))
-    ['continuation', 'exact', 'bundle', 'gradient']
+    ['continuation', 'exact', 'bundle', 'gradient', 'jax-continuation']
     """
     _check_problem(problem)
     fits = [name for name in SOLVERS if not _missing(load(name), problem)]
