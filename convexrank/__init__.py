@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from convexrank.backend.interruption import import_module, imports_of_stub
+from convexrank.backend.interruption import import_module
+from convexrank.backend.stubs import imports_of_stub
 
 __version__ = "0.1.0"
 

@@ -22,7 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from convexrank import atoms
-from convexrank.backend.interruption import level_of_caller
+from convexrank.backend.progress import level_of_caller
 from convexrank.core.elementwise_checks import OnGrid, apply, follows_disciplined_rules, model_form
 from convexrank.data import check_choice, check_hashable, check_positive, keep_checked, shown
 from convexrank.data.display import call_text, short_fields

@@ -13,7 +13,7 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 import convexrank as cr
-from convexrank.backend.interruption import level_of_caller
+from convexrank.backend.progress import level_of_caller
 
 GRAPH = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
 ROWS = np.random.default_rng(0).normal(size=(12, 2))

@@ -8,9 +8,9 @@ import pytest
 
 import convexrank as cr
 from convexrank.backend.jax_oracles import pad, shape_class
-from convexrank.modelling import jax_reading
 from convexrank.modelling.hessian_products import hessian_product
 from convexrank.modelling.jax_reading import JaxSmoothRisk
+from convexrank.modelling.kernels import highest_on_device
 from convexrank.solvers.jitted._chunks import compiled
 from convexrank.solvers.jitted.programs import newton
 from tests.tolerances import tolerance
@@ -81,7 +81,7 @@ def test_both_languages_read_the_same_smooth_function(name, share):
 
 def test_a_level_that_is_not_found_is_noticed(monkeypatch):
     """One step of the search for the level of the shares is a planted bug."""
-    monkeypatch.setattr(jax_reading, "_LEVELS", 1)
+    monkeypatch.setattr(highest_on_device, "_STEPS", 1)
     assert differ(PROBLEMS["weighted highest"](), 1e-2) > 1e3 * tolerance("summation")
 
 

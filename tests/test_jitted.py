@@ -62,7 +62,7 @@ def test_a_device_that_is_not_there_or_of_no_use_is_refused():
     with pytest.raises(ValueError, match="solver newton runs in numpy"):
         PUSH.solve("newton", device="cpu")
     with pytest.raises(ValueError, match="no compiled solver fits this TopPush"):
-        cr.problems.TopPush(X, Y, l2=0.1).solve(device="cpu")
+        cr.problems.TopPush(X, Y, l1=0.1).solve(device="cpu")
 
 
 class Full:
@@ -172,11 +172,11 @@ def test_arrays_on_another_device_choose_it():
         here = cr.problems.PNormPush(jax.device_put(X, jax.devices()[0]), X[:, 0] > 0.3, p=2, l2=0.1)
         state = cr.solvers.JaxNewton(device="cpu:1").init(problem, np.zeros(3))
         print(here.solve().solver, state.memory.inner.x.devices())
-        no_loop = cr.problems.TopPush(there, X[:, 0] > 0.3, l2=0.1)
+        no_loop = cr.problems.TopPush(there, X[:, 0] > 0.3, l1=0.01)
         used, inner = [], batches.computing_on
         batches.computing_on = lambda device: used.append(device.id) or inner(device)
         print(no_loop.solve().solver, cr.solve_many(problem, sample_weight=np.ones((4, 40))).together, used)
-        print(cr.solve_many(no_loop, l2=[1.0, 0.1])[1].solver, used)
+        print(cr.solve_many(no_loop, l1=[0.01, 0.02])[1].solver, used)
         try:
             cr.problems.PNormPush(there, jax.device_put(np.array(X[:, 0] > 0.3), jax.devices()[0]), p=2, l2=0.1)
         except ValueError as error:
@@ -186,8 +186,8 @@ def test_arrays_on_another_device_choose_it():
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
     )
     first, second, fits, fits_not, refused = done.stdout.strip().splitlines()
-    assert fits == "continuation 4 [1]"
-    assert fits_not == "continuation [1]"
+    assert fits == "bundle 4 [1]"
+    assert fits_not == "bundle [1]"
     assert refused.startswith("arrays lie on different devices: cpu:0, cpu:1; put them on one")
     assert first == "jax-newton jax-newton newton"
     assert second.startswith("newton {")
@@ -270,8 +270,8 @@ def test_batches_of_different_lengths_and_unknown_names_are_refused():
         cr.solve_many(PUSH, l2=[1.0, -1.0])
     with pytest.raises(ValueError, match=r"problem 0: .*sample_weight"):
         cr.solve_many(PUSH, sample_weight=WEIGHTS[:, :50])
-    with pytest.raises(ValueError, match="no compiled loop"):
-        cr.solve_many(cr.problems.TopPush(X, Y, l2=0.1), l2=[1.0, 0.1], device="cpu")
+    with pytest.raises(ValueError, match="no compiled solver fits this TopPush"):
+        cr.solve_many(cr.problems.TopPush(X, Y, l1=0.1), l1=[1.0, 0.1], device="cpu")
 
 
 def test_a_solver_takes_the_device_of_many_problems():

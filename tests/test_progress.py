@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.backend import interruption
-from convexrank.backend.interruption import progress_bar
+from convexrank.backend import progress
+from convexrank.backend.progress import progress_bar
 
 PUSH = cr.problems.PNormPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], p=2, l2=0.1)
 
@@ -37,7 +37,7 @@ def test_solves_are_said_at_info_and_steps_at_debug(caplog):
 
 
 def test_what_would_be_a_bar_is_lines_of_the_log(caplog, monkeypatch, capfd):
-    monkeypatch.setattr(interruption, "_PAUSE", 0.0)
+    monkeypatch.setattr(progress, "_PAUSE", 0.0)
     with caplog.at_level(logging.INFO, "convexrank"):
         assert list(progress_bar(False, what="rows", over=range(3))) == [0, 1, 2]
         cr.path(PUSH, l2=[0.1, 0.2])

@@ -286,10 +286,10 @@ def test_nothing_compared_is_a_failure():
 
 
 def test_compiled_solvers_are_compared_on_a_device(monkeypatch):
-    kinds = [cr.problems.PNormPush, cr.problems.TopPush]
+    kinds = [cr.problems.PNormPush, cr.problems.RateConstrained]
     report = cr.verify(kinds, instances=2, seed=3, device="cpu")
     assert report.compared == 2, str(report)
-    assert report.skipped == [f"TopPush seed {seed}: no compiled solver fits it" for seed in (3, 4)]
+    assert report.skipped == [f"RateConstrained seed {seed}: no compiled solver fits it" for seed in (3, 4)]
     assert not report.ok
     assert not report.failures
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from convexrank.backend.interruption import threads_available
+from convexrank.backend.threads import threads_available
 
 Array = np.ndarray
 

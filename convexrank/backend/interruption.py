@@ -1,6 +1,4 @@
-"""Interruption, limits of time, threads, progress, and names that are imported late.
-
-Ctrl-C: taken between two steps of a solver, and never while a module is imported or a program compiled.
+"""Ctrl-C: taken between two steps of a solver, and never while a module is imported or a program compiled.
 
 Python raises KeyboardInterrupt wherever the program happens to be. An import that it ends leaves modules half made,
 which fail in every later call; in a callback of the garbage collector, of LLVM or of JAX it is dropped. So in the
@@ -12,34 +10,23 @@ import. Nothing changes outside the main thread, where Python hands out no signa
 A deadline is what inner loops look at, and with it at Ctrl-C. The loop of the solvers sets it for what it runs, and
 only there: a context variable, because between the loop and an inner minimisation stand protocols that any formulation
 may fulfil, and none of them has to hand a clock on.
-
-Threads for array operations, which release the interpreter's lock.
-
-Progress bar and logger of long work, silent unless asked for, and the stack level of warnings.
-
-Names that a module promises and imports when they are first used, as its stub lists them.
 """
 
 from __future__ import annotations
 
+# signal.signal looks up two enumerations, which takes ten times as long
 import _signal  # type: ignore[import-not-found]
 import importlib
-import logging
 import math
-import os
 import re
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from functools import lru_cache, wraps
+from functools import wraps
 from types import FrameType, TracebackType
-from typing import Any, ParamSpec, TypeVar, cast
-
-# signal.signal looks up two enumerations, which takes ten times as long
+from typing import Any, ParamSpec, TypeVar
 
 A = ParamSpec("A")
 T = TypeVar("T")
@@ -289,166 +276,3 @@ def stopped_inside(error: BaseException) -> type[BaseException] | None:
     if found is None:
         return None
     return KeyboardInterrupt if found[1] == "KeyboardInterrupt" else OutOfTimeError
-
-
-P = TypeVar("P")
-R = TypeVar("R")
-
-
-def threads_available() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def in_threads(function: Callable[[P], R], parts: Sequence[P]) -> Iterator[R]:
-    """Call a function of each part, in as many threads as there are cores; the results come in order.
-
-    Products of matrices in them use the cores that are left: threads of BLAS beside these wait for each other, busily.
-    The caller's thread looks at the clock and at Ctrl-C before each result; parts that have not begun are then dropped.
-
-    Yields
-    ------
-    object
-        What the function returns.
-    """
-    threads = min(threads_available(), len(parts))
-    if threads < 2:
-        for part in parts:
-            check_time()
-            yield function(part)
-        return
-    pool = ThreadPoolExecutor(threads)
-    with _BLAS.at_most(max(1, threads_available() // threads)):
-        try:
-            for running in [pool.submit(function, part) for part in parts]:
-                check_time()
-                yield running.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-class _Blas:
-    """The number of threads of BLAS, which the first user lowers and the last one restores."""
-
-    def __init__(self) -> None:
-        self._users, self._lowered = 0, cast(Any, None)
-
-    @contextmanager
-    def at_most(self, count: int) -> Iterator[None]:
-        """Use so many threads, or fewer where fewer are set already.
-
-        It is so in the main thread only: calls from others have no effect in OpenBLAS.
-        """
-        controller = _controller() if threading.current_thread() is threading.main_thread() else None
-        if controller is None:
-            yield
-            return
-        if not self._users:
-            threads = [each.num_threads for each in controller.lib_controllers if each.user_api == "blas"]
-            self._lowered = controller.limit(limits=min([count, *threads]), user_api="blas")
-        self._users += 1
-        try:
-            yield
-        finally:
-            self._users -= 1
-            if not self._users:
-                self._lowered.restore_original_limits()
-
-
-_BLAS = _Blas()
-
-
-@lru_cache(maxsize=1)
-def _controller() -> Any:
-    """What sets the threads of the libraries that are loaded; None without threadpoolctl, which scikit-learn brings."""
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:
-        return None
-    return ThreadpoolController()
-
-
-#: Solves that end are said at INFO, as are the states of bars that are not shown; the steps of solvers at DEBUG.
-LOGGER = logging.getLogger("convexrank")
-
-# Seconds between two lines of one bar in the log.
-_PAUSE = 5.0
-
-
-class _Lines:
-    """Stream for tqdm that makes a line of the log of each state of a bar."""
-
-    def write(self, text: str) -> None:
-        if line := text.strip():
-            LOGGER.info(line)
-
-    def flush(self) -> None:
-        """Do nothing: lines are handed on at once."""
-
-
-def progress_bar(
-    show: bool, total: int | None = None, what: str | None = None, over: Iterable[Any] | None = None, unit: str = "it"
-) -> Any:  # fmt: skip
-    """Return a bar with ``update(count)``, to be used in a ``with``, or around an iterable; it goes when it is full.
-
-    Where it is not shown and the logger hears INFO, its states are lines of the log.
-
-    Parameters
-    ----------
-    show : bool
-        Whether it is seen at all.
-    total : int, optional
-        Number of entries in all; by default the length of ``over``.
-    what : str, optional
-        Description in front of the bar.
-    over : iterable, optional
-        The entries to iterate over; each counts as one.
-    unit : str
-        What is counted; of ``"B"`` thousands and millions are abbreviated.
-    """
-    options: dict[str, Any] = {"total": total, "desc": what, "unit": unit, "unit_scale": unit == "B"}
-    if not show and LOGGER.isEnabledFor(logging.INFO):
-        from tqdm import tqdm as lines
-
-        form = (
-            "{desc}: {n_fmt} of {total_fmt} in {elapsed}" if what else "{n_fmt} of {total_fmt} in {elapsed}"
-        )
-        return lines(over, file=_Lines(), mininterval=_PAUSE, bar_format=form, **options)
-    from tqdm.auto import tqdm
-
-    return tqdm(over, leave=False, disable=not show, **options)
-
-
-# Packages whose frames may stand between ours and the caller's.
-_INNER = frozenset(
-    {"convexrank", "sklearn", "functools", "dataclasses", "contextlib", "joblib", "concurrent", "threading"}
-)
-
-
-def level_of_caller() -> int:
-    """Return the ``stacklevel`` with which ``warnings.warn``, called next, names the line that called the package.
-
-    A method may be called by a user, by a one-line function or by an estimator, so no fixed number is right.
-
-    Returns
-    -------
-    int
-        1 is the function that asks.
-    """
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None:
-        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _INNER:
-            return level
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-# Not by ``ast``, which takes a third of the time of ``import convexrank``.
-_IMPORT = re.compile(r"^from (\S+) import (\([^)]*\)|.*)$", re.MULTILINE)
-
-
-def imports_of_stub(file: str) -> dict[str, str]:
-    """Return for each name that the stub beside a module imports under its own name the module where it is."""
-    with open(f"{file}i", encoding="utf-8") as stub:
-        listed = _IMPORT.findall(stub.read())
-    return {name: module for module, names in listed for name in re.findall(r"\w+ as (\w+)", names)}

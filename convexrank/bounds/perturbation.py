@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.design import entries, transposed_times
-from convexrank.backend.interruption import progress_bar
+from convexrank.backend.progress import progress_bar
 from convexrank.core.minorants import EPS
 from convexrank.core.results import Solution, check_solution, problem_of
 from convexrank.data import check_flag, check_positive_weights, check_vector, read_array, shown

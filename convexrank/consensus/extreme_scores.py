@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.interruption import in_threads, progress_bar
+from convexrank.backend.progress import progress_bar
+from convexrank.backend.threads import in_threads
 from convexrank.consensus.candidates import Absorbed
 from convexrank.graphs.compiled_sums import IDS, INT, LONG, NOTHING, REAL, REAL_OUT, compiled
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.interruption import progress_bar
+from convexrank.backend.progress import progress_bar
 from convexrank.consensus.candidates import Absorbed, absorb
 from convexrank.data import check_choice, check_flag, check_integer, check_positive, check_real
 from convexrank.data.messages import progress_as_verbose

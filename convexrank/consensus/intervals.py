@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.interruption import progress_bar
+from convexrank.backend.progress import progress_bar
 from convexrank.consensus.candidates import Absorbed, absorb
 from convexrank.data import check_flag, check_nodes
 from convexrank.data.messages import progress_as_verbose

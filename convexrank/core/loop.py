@@ -14,16 +14,14 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 import numpy as np
 
 from convexrank.backend.interruption import (
-    LOGGER,
     NOW,
     OutOfTimeError,
     answered,
     check_interruption,
     ending_after,
-    level_of_caller,
-    progress_bar,
     stopped_inside,
 )
+from convexrank.backend.progress import LOGGER, level_of_caller, progress_bar
 from convexrank.core.capabilities import (
     Advice,
     Certified,

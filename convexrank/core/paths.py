@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.design import held_as
-from convexrank.backend.interruption import as_a_whole, progress_bar
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.progress import progress_bar
 from convexrank.core.capabilities import Solvable
 from convexrank.core.display import draw
 from convexrank.core.loop import SolverLike

@@ -15,15 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.interruption import (
-    LOGGER,
-    Block,
-    OutOfTimeError,
-    ending_after,
-    import_module,
-    level_of_caller,
-)
+from convexrank.backend.interruption import Block, OutOfTimeError, ending_after, import_module
 from convexrank.backend.jax_oracles import is_mesh
+from convexrank.backend.progress import LOGGER, level_of_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import Advice, Face, Ordered, Solvable, members
 from convexrank.core.loop import STOPPED, Method, Options, SolverLike, iterate, moment_after
@@ -104,7 +98,7 @@ def available(problem: Solvable) -> list[str]:
     --------
     >>> import convexrank as cr
     >>> cr.solvers.available(cr.problems.TopPush([[1.0], [2.0], [1.5], [0.0]], [1, 1, 0, 0], l2=0.1))
-    ['continuation', 'exact', 'bundle', 'gradient']
+    ['continuation', 'exact', 'bundle', 'gradient', 'jax-continuation']
     """
     _check_problem(problem)
     fits = [name for name in SOLVERS if not _missing(load(name), problem)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ParamSpec, Self, TypeVar
 
-from convexrank.backend.interruption import level_of_caller
+from convexrank.backend.progress import level_of_caller
 
 # Longer texts are not compared: the time grows with the square of their length.
 _LONGEST = 80

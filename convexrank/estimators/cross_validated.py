@@ -12,7 +12,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.model_selection import GroupKFold, check_cv
 
-from convexrank.backend.interruption import as_a_whole, level_of_caller
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.progress import level_of_caller
 from convexrank.core.capabilities import Batched
 from convexrank.core.many import solve_many
 from convexrank.core.paths import Path, path

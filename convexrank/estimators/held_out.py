@@ -20,7 +20,7 @@ from sklearn.utils import Tags, _safe_indexing, assert_all_finite, column_or_1d,
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from convexrank.backend.interruption import level_of_caller
+from convexrank.backend.progress import level_of_caller
 from convexrank.calibration import calibrate
 from convexrank.data import as_groups, check_binary_labels, check_probability, shown
 from convexrank.data.rankers import scores_of

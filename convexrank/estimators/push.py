@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 
-from convexrank.backend.interruption import as_a_whole, level_of_caller
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.progress import level_of_caller
 from convexrank.core.capabilities import Advice
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from convexrank.backend.design import held_as
-from convexrank.backend.interruption import as_a_whole, level_of_caller
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.progress import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._linear_ranker import SolvedRanker, check_counts

@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn.base import RegressorMixin
 
 from convexrank.backend.design import held_as
-from convexrank.backend.interruption import as_a_whole, level_of_caller
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.progress import level_of_caller
 from convexrank.core.loop import SolverLike
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import (

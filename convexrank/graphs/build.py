@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.interruption import threads_available
+from convexrank.backend.threads import threads_available
 from convexrank.data import check_integer, check_vector, refuse_missing, shown, well_formed
 from convexrank.data.checks.arrays import read_array
 from convexrank.data.files import is_packed

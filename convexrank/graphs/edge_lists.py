@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.backend.interruption import import_module, level_of_caller, progress_bar
+from convexrank.backend.interruption import import_module
+from convexrank.backend.progress import level_of_caller, progress_bar
 from convexrank.data import check_flag, check_integer, shown
 from convexrank.data.files import is_packed, lacks, split_quoted, text_lines
 from convexrank.data.messages import Advised, refusal

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.interruption import progress_bar
+from convexrank.backend.progress import progress_bar
 from convexrank.data import check_choice, check_flag, check_integer, check_list, check_vector, shown
 from convexrank.data.messages import progress_as_verbose
 from convexrank.data.nodes import as_frame

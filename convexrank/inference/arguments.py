@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from scipy.special import expit, logit, stdtr, stdtrit
 
-from convexrank.backend.interruption import level_of_caller
+from convexrank.backend.progress import level_of_caller
 from convexrank.data import (
     check_at_least,
     check_choice,

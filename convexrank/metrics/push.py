@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.interruption import level_of_caller
+from convexrank.backend.progress import level_of_caller
 from convexrank.data import check_at_least, check_flag, check_nonnegative, check_positive, check_vector
 from convexrank.metrics.queries import tally
 

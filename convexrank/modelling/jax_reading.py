@@ -82,8 +82,6 @@ _LISTED, _BLOCK = 1 << 18, 1 << 18
 # Halvings of the width within which a threshold is looked for.
 _HALVINGS = 90
 _STATIC = {"name", "count", "mean", "function", "is_padded", "place", "is_maximum"}
-# Steps to a level of shares, of which each third one halves what is left.
-_LEVELS, _THIRD = 150, 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -357,6 +355,8 @@ def _language() -> Any:
     import jax
     import jax.numpy as jnp
 
+    from convexrank.modelling.kernels.highest_on_device import smooth_mean_of_highest
+
     for kind in (
         tree.Axis,
         tree.Scores,
@@ -416,61 +416,14 @@ def _language() -> Any:
         def highest(self, x: Any, node: Any) -> Any:
             axis = node.over
             if isinstance(node, _SmoothHighest):
-                return Jax.smooth_highest(x, node, self.widths[node.place])
+                caps = jnp.where(node.is_maximum, jnp.inf, 1.0 / node.asked)
+                return smooth_mean_of_highest(x, axis, node.weights, caps, self.widths[node.place])
             if isinstance(node, tree.Maximum):
                 counted = jnp.where(node.weights > 0.0, x, -jnp.inf)
                 return jax.ops.segment_max(counted, axis.query, axis.count)
             order, parts = Jax.counted(x, node)
             values = jnp.where(parts > 0.0, parts * jnp.where(parts > 0.0, x[order], 0.0), 0.0)
             return jax.ops.segment_sum(values, axis.query[order], axis.count) / node.asked
-
-        @staticmethod
-        def smooth_highest(x: Any, node: Any, width: Any) -> Any:
-            """The least t + Σ a h(x − t) over levels t, h the largest b y − width b²/2 over b from 0 to the cap."""
-            axis, counts, a = node.over, node.weights > 0.0, node.weights
-            x = x.astype(jnp.result_type(x, width))
-            held = jax.lax.stop_gradient(x)
-            tops = jax.ops.segment_max(jnp.where(counts, held, -jnp.inf), axis.query, axis.count)
-            if node.is_maximum:
-                caps = jnp.full_like(tops, jnp.inf)
-                lightest = jax.ops.segment_min(jnp.where(counts, a, jnp.inf), axis.query, axis.count)
-                first = tops - width / lightest
-            else:
-                caps = 1.0 / node.asked
-                lowest = jax.ops.segment_min(jnp.where(counts, held, jnp.inf), axis.query, axis.count)
-                first = lowest - width * caps
-
-            def part(t: Any, x: Any) -> Any:
-                return jnp.clip((x - t[axis.query]) / width, 0.0, caps[axis.query])
-
-            def excess(t: Any, x: Any) -> Any:
-                return Jax.scatter(axis.query, a * part(t, x), axis.count) - 1.0
-
-            def steepness(t: Any) -> Any:
-                inside = (part(t, held) > 0.0) & (part(t, held) < caps[axis.query])
-                return Jax.scatter(axis.query, jnp.where(inside, a, 0.0), axis.count) / width
-
-            def goes_on(state: Any) -> Any:
-                return (state[0] < _LEVELS) & state[4]
-
-            def nearer(state: Any) -> Any:
-                count, t, low, high, _ = state
-                over, steep = excess(t, held), steepness(t)
-                low, high = jnp.where(over > 0.0, t, low), jnp.where(over > 0.0, high, t)
-                step = t + over / jnp.where(steep > 0.0, steep, 1.0)
-                newton = (steep > 0.0) & (step > low) & (step < high) & (count % _THIRD != _THIRD - 1)
-                after = jnp.where(newton, step, 0.5 * (low + high))
-                # levels that are met stay
-                after = jnp.where(jnp.abs(over) <= 4.0 * jnp.finfo(t.dtype).eps, t, after)
-                return count + 1, after, low, high, jnp.any(after != t)
-
-            level = jax.lax.while_loop(goes_on, nearer, (0, first, first, tops, jnp.ones((), bool)))[1]
-            steep = steepness(level)
-            # which shares are between none and the cap does not change near the scores
-            level = level + jnp.where(steep > 0.0, excess(level, x) / jnp.where(steep > 0.0, steep, 1.0), 0.0)
-            shares = part(level, x)
-            costs = shares * (x - level[axis.query]) - 0.5 * width * shares**2
-            return level + Jax.scatter(axis.query, a * costs, axis.count)
 
         @staticmethod
         def counted(x: Any, node: Any) -> tuple[Any, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from convexrank.backend.interruption import import_module, imports_of_stub
+from convexrank.backend.interruption import import_module
+from convexrank.backend.stubs import imports_of_stub
 from convexrank.core.problem import Problem
 
 # Name, and where its class is: who uses one formulation imports no other.

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from convexrank.backend.interruption import in_threads, threads_available
+from convexrank.backend.threads import in_threads, threads_available
 from convexrank.modelling.log_sum_exps.weighted_rows import WeightedRows
 from convexrank.modelling.log_sum_exps.weighted_terms import WeightedTerm
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.interruption import as_a_whole, progress_bar
+from convexrank.backend.interruption import as_a_whole
+from convexrank.backend.progress import progress_bar
 from convexrank.core.capabilities import Feasibility, Solvable, has_objective
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import scale_of

@@ -10,16 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.interruption import (
-    OutOfTimeError,
-    as_a_whole,
-    check_time,
-    ending_after,
-    level_of_caller,
-    progress_bar,
-    time_left,
-)
+from convexrank.backend.interruption import OutOfTimeError, as_a_whole, check_time, ending_after, time_left
 from convexrank.backend.jax_oracles import is_mesh
+from convexrank.backend.progress import level_of_caller, progress_bar
 from convexrank.core.capabilities import Batched, value_at
 from convexrank.core.loop import SolverLike, certificate_of, scale_of
 from convexrank.core.many.solutions import Members, Solutions, met_at, too_late

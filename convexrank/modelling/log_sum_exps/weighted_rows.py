@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from convexrank.backend.interruption import in_threads
+from convexrank.backend.threads import in_threads
 from convexrank.core.minorants import EPS, rounding
 from convexrank.modelling.log_sum_exps.weighted_terms import (
     BLOCK,

@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.design import row_lengths
-from convexrank.backend.interruption import in_threads
+from convexrank.backend.threads import in_threads
 from convexrank.core.minorants import rounding
 from convexrank.data.checks.values import LARGEST, SMALLEST
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.interruption import level_of_caller
+from convexrank.backend.progress import level_of_caller
 from convexrank.consensus import ScoreIntervals
 from convexrank.core.capabilities import CertifiedInParts, Ordered
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness

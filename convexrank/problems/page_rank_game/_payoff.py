@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.interruption import level_of_caller
+from convexrank.backend.progress import level_of_caller
 from convexrank.core.minorants import rounding
 from convexrank.data import check_choice, check_flags, check_positive, keep, keep_checked
 from convexrank.data.nodes import called

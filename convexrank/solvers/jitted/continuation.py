@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from convexrank.core.capabilities import Convex, Shape
+from convexrank.core.capabilities import Convex
 from convexrank.core.loop import State, scale_of
 from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.solvers.descent.smoothed.places import Place, place_at
 from convexrank.solvers.descent.smoothed.states import advanced, begun
-from convexrank.solvers.jitted._chunks import SINGLE, bytes_of, chosen, compiled, is_small, place, run_chunk
+from convexrank.solvers.jitted._chunks import SINGLE, run_chunk
 from convexrank.solvers.jitted.devices import check_device, check_rows_mesh, computing_on
+from convexrank.solvers.jitted.newton import Steps, newton_steps
 from convexrank.solvers.row_faces import Compiled, Smoothable
 
 Array = np.ndarray
 
-# Bytes that the images of all unit vectors may take, from which the Hessian is built.
-_MOST = 1 << 30
-# A minimiser is near enough once what is left to gain there is no more than this share of what the smoothing costs.
-_SHARE = 1.0
 # Chunks at a width after which the next one is tried all the same.
 _PATIENCE = 20
 # What the smoothing may cost, as a share of the tolerance.
@@ -36,11 +32,8 @@ _IDLE = 6
 class _Run:
     """A function on a device with its width, a state there, and the minimisers of the last two widths."""
 
-    device: Any
+    steps: Steps
     function: Any
-    units: Any
-    advance: Callable[[Any, Any, Any, int], Any]
-    start: Callable[[Any, Any], Any]
     inner: Any
     width: float
     settled: tuple[tuple[Array, float], ...] = ()
@@ -114,43 +107,30 @@ class JaxContinuation:
 
     def init(self, problem: Convex, x0: Array) -> State:
         """Put the data on the device, compile, and evaluate at the start."""
-        from convexrank.solvers.jitted.programs import newton as programs
-
-        device, face = chosen(self.device, self.mesh), problem.face(Compiled)
         width = problem.face(Smoothable).unit  # beyond it log-sum-exps would be smoothed, too
-        needed = bytes_of(face, problem.dimension)
-        built = problem.dimension <= self.columns and needed <= _MOST
-        with computing_on(device):
-            (function, units), x = place(
-                device,
-                lambda: (face.below(width), np.asarray(problem.face(Shape).column_scales, face.dtype)),
-                x0,
-                face.dtype,
-                needed,
-                self.mesh,
-            )
-            small = is_small(function)
-            start = compiled(programs.start, small)
-            advance = compiled(programs.advance if built else programs.advance_truncated, small)
-            run = _Run(device, function, units, advance, start, start(function, x), width)
+        steps = newton_steps(self, problem, partial(problem.face(Compiled).below, width), x0)
+        with computing_on(steps.device):
+            run = _Run(steps, steps.function, steps.start(steps.function, steps.x), width)
         return _with(begun(problem, np.array(x0, dtype=np.float64), width, self.shrink), run)
 
     def step(self, problem: Convex, state: State) -> State:
         """Run one chunk on the device; go on to the next width from a minimiser that is near enough."""
         run, path = state.memory
-        with computing_on(run.device):
-            advance = partial(run.advance, run.function, run.units)
+        with computing_on(run.steps.device):
+            advance = partial(run.steps.advance, run.function, run.steps.units)
             inner, pace = run_chunk(advance, run.inner, self.chunk, run.pace)
             run = replace(run, inner=inner, pace=pace, chunks=run.chunks + 1)
             w, slope = (np.asarray(each, dtype=np.float64) for each in (inner.x, inner.gradient))
             left, most = float(slope @ slope) / (2.0 * problem.penalty.l2), path.best - path.lower
             ends = bool(inner.stalled) or run.chunks >= _PATIENCE
-            if not ends and left > _SHARE * self.shrink * most:
+            if not ends and left > self.shrink * most:
                 return replace(state, memory=(run, path))
             here = place_at(problem, w, run.width)
-            if not ends and left > _SHARE * here.lag:
-                return _with(advanced(path, _plain(state, path), [here]), run)
-            return self._narrower(problem, _plain(state, path), run, here)
+            on_path = replace(state, memory=path)
+            # near enough: no more is left to gain there than the smoothing costs
+            if not ends and left > here.lag:
+                return _with(advanced(path, on_path, [here]), run)
+            return self._narrower(problem, on_path, run, here)
 
     def _narrower(self, problem: Convex, state: State, run: _Run, here: Place) -> State:
         """Take note of the minimiser of a width, and begin at the next one."""
@@ -164,7 +144,7 @@ class JaxContinuation:
         width = run.width * (max(self.shrink, share) if share < 1.0 else self.shrink)
         function = problem.face(Compiled).narrowed(run.function, width)
         starts = [here.w] if len(settled) < 2 else [here.w, _on_line(settled, width)]
-        inners = [run.start(function, np.asarray(w, run.inner.x.dtype)) for w in starts]
+        inners = [run.steps.start(function, np.asarray(w, run.inner.x.dtype)) for w in starts]
         inner = min(inners, key=lambda one: float(one.value))
         run = replace(run, function=function, inner=inner, width=width, settled=settled, chunks=0, idle=idle)
         single = SINGLE if idle > _IDLE and run.inner.x.dtype == np.float32 else ""
@@ -174,11 +154,6 @@ class JaxContinuation:
 def _with(state: State, run: _Run) -> State:
     """Return a state of the path with what runs on the device."""
     return replace(state, memory=(run, state.memory))
-
-
-def _plain(state: State, path: Any) -> State:
-    """Return the state of the path alone."""
-    return replace(state, memory=path)
 
 
 def _on_line(settled: tuple[tuple[Array, float], ...], width: float) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from convexrank.core.capabilities import Shape, Smooth
+from convexrank.core.capabilities import Shape, Smooth, Solvable
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 from convexrank.solvers.jitted._chunks import (
@@ -29,6 +30,47 @@ Array = np.ndarray
 
 # Bytes that the images of all unit vectors may take, from which the Hessian is built.
 _MOST = 1 << 30
+
+
+class Steps(NamedTuple):
+    """A function and the units of the weights on a device, a point there, and the programs of Newton's method."""
+
+    device: Any
+    function: Any
+    units: Any
+    x: Any
+    start: Callable[..., Any]
+    advance: Callable[..., Any]
+
+
+def newton_steps(solver: Any, problem: Solvable, make: Callable[[], Any], x0: Array) -> Steps:
+    """Put a function of a problem on the device or the mesh of a solver.
+
+    Parameters
+    ----------
+    solver : JaxNewton or JaxContinuation
+        Its device, mesh and columns.
+    problem : Solvable
+        The problem.
+    make : callable
+        Returns the function of the weights, a pytree with the data.
+    x0 : ndarray, shape (d,)
+        The point.
+    """
+    from convexrank.solvers.jitted.programs import newton as programs
+
+    device, face = chosen(solver.device, solver.mesh), problem.face(Compiled)
+    needed = bytes_of(face, problem.dimension)
+    built = problem.dimension <= solver.columns and needed <= _MOST
+
+    def with_units() -> Any:
+        return make(), np.asarray(problem.face(Shape).column_scales, face.dtype)
+
+    with computing_on(device):
+        (function, units), x = place(device, with_units, x0, face.dtype, needed, solver.mesh)
+        small = is_small(function)
+        advance = programs.advance if built else programs.advance_truncated
+        return Steps(device, function, units, x, compiled(programs.start, small), compiled(advance, small))
 
 
 @dataclass(frozen=True)
@@ -90,23 +132,10 @@ class JaxNewton:
 
     def init(self, problem: Smooth, x0: Array) -> State:
         """Put the data on the device, compile, and evaluate at the start."""
-        from convexrank.solvers.jitted.programs import newton as programs
-
-        device, face = chosen(self.device, self.mesh), problem.face(Compiled)
-        needed = bytes_of(face, problem.dimension)
-        built = problem.dimension <= self.columns and needed <= _MOST
+        face = problem.face(Compiled)
+        device, objective, units, x, start, advance = newton_steps(self, problem, face.objective, x0)
         with computing_on(device):
-            (objective, units), x = place(
-                device,
-                lambda: (face.objective(), np.asarray(problem.face(Shape).column_scales, face.dtype)),
-                x0,
-                face.dtype,
-                needed,
-                self.mesh,
-            )
-            small = is_small(objective)
-            inner = compiled(programs.start, small)(objective, x)
-            advance = compiled(programs.advance if built else programs.advance_truncated, small)
+            inner = start(objective, x)
             judge = judge_of(face.dtype, problem.value_and_gradient, lambda _: 0.0)
             loop = Loop(device, partial(advance, objective, units), judge, face.dtype)
             return first_state(problem, loop, inner)
