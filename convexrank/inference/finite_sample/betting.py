@@ -168,6 +168,9 @@ _FIRST = 0.01
 # Rounding of the logarithm of the capital, relative to its target: what only rounding reaches is not refuted.
 _ROUNDING = 1e-9
 
+# Values after which means that are refuted are left out.
+_LOOK = 32
+
 # Spread below which every bet is the boldest.
 _LEAST = 1e-290
 
@@ -247,6 +250,7 @@ def _refuted(values: Array, means: Array, size: float, deltas: Array, boldest: f
     target, most, wealth = np.log(1.0 / deltas), boldest / means, np.zeros(len(means))
     # as if one value had been the mean, at the largest distance from it that there is on average
     total, squares = means.copy(), means * (1.0 - means) / size
+    reached, left = np.zeros(len(means), dtype=bool), np.arange(len(means))
     for t, value in enumerate(values.tolist(), start=1):
         missing = np.maximum(target - wealth, 0.0)
         spread = np.maximum(squares, _LEAST)  # a mean of 1 has none
@@ -254,7 +258,13 @@ def _refuted(values: Array, means: Array, size: float, deltas: Array, boldest: f
         wealth += np.log1p(bets * (value - means))
         total += value
         squares += (value - total / (t + 1)) ** 2
-    return wealth >= target * (1.0 + _ROUNDING)
+        if t % _LOOK == 0 or t == len(values):  # those that are there bet no more
+            there = wealth >= target * (1.0 + _ROUNDING)
+            reached[left[there]] = True
+            keep = ~there
+            left, means, target, most = left[keep], means[keep], target[keep], most[keep]
+            wealth, total, squares = wealth[keep], total[keep], squares[keep]
+    return reached
 
 
 def capital(values: Array, mean: float) -> float:

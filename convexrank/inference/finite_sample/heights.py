@@ -19,20 +19,19 @@ So :math:`e(M) = \varepsilon + (1 - \varepsilon) \exp(s (1 - M / t))` has an exp
 t. Given the positives the negatives are independent: an upper bound of M with an error of δ e(M) is below M with
 probability at most δ e(M), and over all positives with at most δ. Hence t is refuted where, for each m, the bound with
 error δ e(m) is below m. So the two classes' errors are not added, as those of a uniform band and a mean are: a large
-deviation of one leaves room for a small one of the other. ω is the p-th power of a height R/I that is moved towards
-1, :math:`1 - (1 - \kappa)(1 - R/I)`, by the least κ that will do.
+deviation of one leaves room for a small one of the other. `raised` has ω.
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, xlog1py, xlogy
+from scipy.special import gammaln
 
 from convexrank.inference.finite_sample.betting import generator, upper_means
 from convexrank.inference.finite_sample.disjoint import values_lower
+from convexrank.inference.finite_sample.raised import ALLOWED, raised
 
 Array = np.ndarray
 
@@ -42,10 +41,6 @@ _GROUP, _NEGATIVES = 1.8, 3
 _COMPARED, _FEWEST, _MOST = 40_000_000, 5, 300
 # The part of e(M) that does not depend on M, the least of the other part at which cells of M end, number of cells.
 _KEPT, _LEAST, _CELLS = 0.05, 0.03, 40
-# Most positives for which the expectation is a sum over R; heights at which it is asked for; halvings.
-_SUMMED, _HEIGHTS, _HALVINGS = 500, 500, 20
-# The logarithm that the expectation is allowed, for which the error is made less; the largest of a ratio.
-_ALLOWED, _FAR = 0.01, 600.0
 
 
 def power_lower(positives: Array, negatives: Array, p: int, delta: float) -> float:
@@ -111,57 +106,6 @@ def power_upper(below: Array, positives: int, p: float, delta: float) -> float:
     s = max(math.sqrt(1.6 * target) / spread, 1.2 * target)
     values = raised(positives, p, s)[below]
     ends = np.geomspace(_LEAST, (1.0 / delta - _KEPT) / (1.0 - _KEPT), _CELLS)
-    levels = delta * math.exp(-_ALLOWED) * (_KEPT + (1.0 - _KEPT) * np.append(0.0, ends[:-1]))
+    levels = delta * math.exp(-ALLOWED) * (_KEPT + (1.0 - _KEPT) * np.append(0.0, ends[:-1]))
     highs = upper_means(values, levels)
     return min(float((highs / (1.0 - np.log(ends) / s)).max()), 1.0)
-
-
-@lru_cache(maxsize=64)
-def raised(positives: int, p: float, s: float) -> Array:
-    """Return ω(0), …, ω(I)."""
-    # ω is at least hᵖ up to the first height of the grid; ω = 1 will do for every s
-    low = high = 3.0 * float(_grid(positives)[0][0])
-    while high < 1.0 and _excess(positives, p, s, high) > _ALLOWED:
-        low, high = high, min(2.0 * high, 1.0)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if _excess(positives, p, s, middle) <= _ALLOWED else (middle, high)
-    return _moved(positives, high) ** p
-
-
-def _moved(positives: int, part: float) -> Array:
-    """Return the shares 0, 1/I, …, 1 after they were moved towards 1."""
-    shares = np.arange(positives + 1.0) / positives
-    parts = part * ((shares + 0.1) / 1.1) ** 0.3 if positives <= _SUMMED and part < 1.0 else part
-    return 1.0 - (1.0 - parts) * (1.0 - shares)
-
-
-def _excess(positives: int, p: float, s: float, part: float) -> float:
-    """Return a bound of the largest logarithm of the expectation over all heights, for so large a part κ.
-
-    It is computed on a grid; between two of its points it is taken to exceed both by less than the second differences
-    there. With many positives the p-th power is first made smaller, a tangent of it at the height.
-    """
-    heights, chances = _grid(positives)
-    if positives <= _SUMMED:
-        roots = np.log(_moved(positives, part)) - np.log(heights)[:, None]
-        ratio = np.exp(np.minimum(p * roots, _FAR))
-        logs = np.asarray(logsumexp(chances - s * ratio, axis=1)) + s
-    else:
-        bets = s * p / heights
-        logs = positives * np.log1p(heights * np.expm1(-bets * (1.0 - part) / positives))
-        logs -= bets * (part - heights)
-    logs = np.maximum(logs, -1.0)  # what is far below is of no account
-    bend = np.pad(np.abs(np.diff(logs, n=2)), 1, mode="edge")
-    return float((np.maximum(logs[1:], logs[:-1]) + np.maximum(bend[1:], bend[:-1])).max())
-
-
-@lru_cache(maxsize=4)
-def _grid(positives: int) -> tuple[Array, Array]:
-    """Return heights, and with few positives logarithms of the binomial chances there."""
-    heights = np.linspace((0.1 / positives) ** (1 / 3), 1.0, _HEIGHTS) ** 3
-    if positives > _SUMMED:
-        return heights, np.empty(0)
-    r, h = np.arange(positives + 1.0), heights[:, None]
-    ways = math.lgamma(positives + 1) - gammaln(r + 1) - gammaln(positives - r + 1)
-    return heights, ways + xlogy(r, h) + xlog1py(positives - r, -h)
