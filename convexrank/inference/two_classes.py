@@ -342,12 +342,8 @@ class PushRisk(_TwoClasses):
         found = Disjoint(sides, (p, 1), _all_below)
         return found if p == self.p and found.size >= _TUPLES * p**3 else None
 
-    def exact(self, ranked: Ranked, alpha: float, draw: int = 0) -> Bounds:
-        """Return one minus those of an AUC if p is 1, else bounds by tuples, by groups and ranks, or by two steps.
-
-        These are a uniform band for the heights, then betting for the mean over the negatives: for a large p, and from
-        below for one that is not whole. Groups are drawn; each number ``draw`` gives others.
-        """
+    def exact(self, ranked: Ranked, alpha: float) -> Bounds:
+        """Return one minus those of an AUC if p is 1, else bounds by tuples of rows, or each end by its own way."""
         if self.p == 1.0:  # in which a tied positive is below
             hits, others = np.zeros((2, 2 * len(ranked.hits)), dtype=np.int64)
             hits[1::2], others[::2] = ranked.hits, ranked.totals - ranked.hits
@@ -357,21 +353,32 @@ class PushRisk(_TwoClasses):
         if (tuples := self.tuples_below(ranked)) is not None:
             low, high = rare_bounds(tuples, alpha)
             return low ** (1.0 / self.p), high ** (1.0 / self.p)
-        positives, negatives = ranked.number_positive, ranked.level[~ranked.positive]
-        below = ranked.hits[::-1].cumsum()[::-1]
-        band, side = error_split(alpha, positives, len(negatives))
-        lows, highs = (ends[negatives] ** self.p for ends in uniform_ends(below, positives, band))
-        if self.p <= _MOST_IN_GROUP:
-            high = power_upper(below[negatives], positives, self.p, alpha / 2)
-        else:
-            high = 1.0 - lower_mean(1.0 - highs, side)
-        if self.p == round(self.p) and self.p <= min(positives, _MOST_IN_GROUP):
+        return self.lower(ranked, alpha), self.upper(ranked, alpha)
+
+    def lower(self, ranked: Ranked, alpha: float, draw: int = 0) -> float:
+        """Return the lower bound by groups where p is whole and not large; each number ``draw`` gives others."""
+        if self.p == round(self.p) and self.p <= min(ranked.number_positive, _MOST_IN_GROUP):
             levels = np.arange(len(ranked.hits)) + draw
             up, down = np.repeat(levels, ranked.hits), np.repeat(levels, ranked.totals - ranked.hits)
-            low = power_lower(up, down, int(self.p), alpha / 2)
-        else:
-            low = lower_mean(lows, side)
-        return low ** (1.0 / self.p), high ** (1.0 / self.p)
+            return power_lower(up, down, int(self.p), alpha / 2) ** (1.0 / self.p)
+        return self._in_two_steps(ranked, alpha)[0]
+
+    def upper(self, ranked: Ranked, alpha: float) -> float:
+        """Return the upper bound by ranks where p is not large."""
+        if self.p <= _MOST_IN_GROUP:
+            below = ranked.hits[::-1].cumsum()[::-1][ranked.level[~ranked.positive]]
+            return power_upper(below, ranked.number_positive, self.p, alpha / 2) ** (1.0 / self.p)
+        return self._in_two_steps(ranked, alpha)[1]
+
+    def _in_two_steps(self, ranked: Ranked, alpha: float) -> Bounds:
+        """Return bounds by a uniform band for the heights, then betting for the mean over the negatives."""
+        positives, negatives = ranked.number_positive, ranked.level[~ranked.positive]
+        band, side = error_split(alpha, positives, len(negatives))
+        below = ranked.hits[::-1].cumsum()[::-1]
+        lows, highs = (ends[negatives] ** self.p for ends in uniform_ends(below, positives, band))
+        return lower_mean(lows, side) ** (1.0 / self.p), (1.0 - lower_mean(1.0 - highs, side)) ** (
+            1.0 / self.p
+        )
 
 
 @dataclass(frozen=True)
