@@ -8,16 +8,17 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from convexrank import inference, metrics
 from convexrank.inference.arguments import measure_named
 from convexrank.inference.finite_sample import betting as concentration
-from convexrank.inference.finite_sample import pairings
+from convexrank.inference.finite_sample import left
 from convexrank.inference.finite_sample.disjoint import rare_bounds
-from convexrank.inference.finite_sample.pairings import auc_bounds, left_lower
+from convexrank.inference.finite_sample.left import in_groups, left_lower
+from convexrank.inference.finite_sample.pairings import auc_bounds
 from tests.tolerances import tolerance
 
 # What holds for every sample is tested on small ones.
@@ -555,7 +556,7 @@ def test_many_numbers_of_negatives_share_bounds_that_are_little_wider(monkeypatc
     s = y + rng.normal(size=960)
     found = []
     for most in (1000, 30, 8):
-        monkeypatch.setattr(pairings, "_RANGES", most)
+        monkeypatch.setattr(left, "_RANGES", most)
         found.append(inference.partial_auc_interval(y, s, 0.2, level=0.9))
     for sharp, rough in itertools.pairwise(found):
         assert rough.lower <= sharp.lower
@@ -564,15 +565,19 @@ def test_many_numbers_of_negatives_share_bounds_that_are_little_wider(monkeypatc
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_the_left_end_holds_the_area(held, monkeypatch):
+@pytest.mark.parametrize(("positives", "negatives"), [(200, 300), (400, 60)])  # by pairings, and by groups
+def test_the_left_end_holds_the_area(positives, negatives, held, monkeypatch):
     """200 samples at a low level; with another law of the number of negatives it fails more often."""
     if not held:
-        law = pairings._errors
-        monkeypatch.setattr(pairings, "_errors", lambda n, share, *options: law(n, 1.75 * share, *options))
+        law = left._errors
+        monkeypatch.setattr(left, "_errors", lambda n, share, *options: law(n, 1.75 * share, *options))
+    monkeypatch.setattr(left, "_COMPARED", 4000)  # few systems
     rng, delta, wrong = np.random.default_rng(22), 0.4, np.zeros(2)
+    assert in_groups(positives, negatives, 0.2) == (positives == 400)
     for _ in range(200):
-        u = np.concatenate([rng.random(400) ** 2.0, rng.random(60)])  # the ROC curve is the root
-        label = np.repeat([1, 0], [400, 60])[np.argsort(u)]
+        # the ROC curve is the root
+        u = np.concatenate([rng.random(positives) ** 2.0, rng.random(negatives)])
+        label = np.repeat([1, 0], [positives, negatives])[np.argsort(u)]
         area = 0.2**1.5 / 1.5 / 0.2
         ends = [left_lower(label, np.ones_like(label), 0.2, delta, upper) for upper in (False, True)]
         wrong += ends[0] > area, ends[1] > 1 - area
@@ -586,6 +591,7 @@ def test_partial_auc_is_the_two_steps(data, limit):
     y, s = data
     up, down = s[y == 1], s[y == 0]
     i, k, alpha = len(up), len(down), 0.05
+    assume(not in_groups(i, k, limit))
     band = alpha * math.sqrt(i) / (math.sqrt(i) + math.sqrt(k))
     share = (np.arange(2000) + 0.5) / 2000
     gains = []

@@ -7,7 +7,7 @@ drawn independently; training rows give no valid interval for the ranker that wa
 function                     measure                                      ``method="exact"`` uses
 ============================ ============================================ =========================================
 auc_interval                 area under the ROC curve                     Clopper and Pearson, over all pairings
-partial_auc_interval         the left end of that area                    pairings, at uncertain limits; or as below
+partial_auc_interval         the left end of that area                    groups or pairings, at uncertain limits
 push_risk_interval           p-norm of the heights of the negatives       tuples, groups and raised shares, betting
 precision_at_interval        positives among the first k                  Clopper and Pearson, at uncertain cuts
 recall_at_interval           share of the positives among the first k     Clopper and Pearson, at uncertain cuts

@@ -368,10 +368,14 @@ def partial_auc_interval(
 
     The estimate is `convexrank.metrics.partial_auc`. ``"exact"``: the number N of negatives above the population's
     threshold is binomial with K and m, and given N they are independent: the area over m is the AUC of the positives
-    and the first N negatives. Its bounds from the first n, as in `auc_interval`, have an error ε(n) each with a mean of
-    α/2 over the law of N, and the worst over n counts. With fewer than 10 negatives left of the limit (40 for the upper
-    end), more than 2000, or more than five times as many as positives, bounds of G hold everywhere, as in
-    `push_risk_interval`, and bounds by betting for the means over the positives. ``"asymptotic"``: the delta method.
+    and the first N negatives. Bounds from the first n have an error ε(n) each with a mean of α/2 over the law of N, and
+    the worst over n counts. With at least five positives for each negative left of the limit, and at most 100 of these,
+    each of the first n has a group of positives of its own, and capitals are bet on the groups' shares of right pairs;
+    for the upper end first on the number of positives above the next negative, which bounds the curve at the limit. Else
+    they are those of `auc_interval`. For a lower end with fewer than 10 negatives left of the limit, and without groups
+    an upper one with fewer than 40, both with more than 2000, or more than five times as many as positives, bounds of G
+    hold everywhere (Dvoretzky, Kiefer and Wolfowitz with Massart's constant, near 0 and 1 Clopper and Pearson), and
+    bounds by betting for the means over the positives. ``"asymptotic"``: the delta method.
 
     Parameters
     ----------

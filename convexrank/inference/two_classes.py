@@ -32,7 +32,8 @@ from convexrank.inference.finite_sample.betting import (
 )
 from convexrank.inference.finite_sample.disjoint import Disjoint, rare_bounds
 from convexrank.inference.finite_sample.heights import power_lower, power_upper
-from convexrank.inference.finite_sample.pairings import auc_bounds, left_lower
+from convexrank.inference.finite_sample.left import in_groups, left_lower
+from convexrank.inference.finite_sample.pairings import auc_bounds
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 from convexrank.metrics.top import number_of_rows
 
@@ -207,8 +208,8 @@ class RecallAt(_AtTop):
 _TUPLES, _MOST_BELOW = 12.5, 100
 # The largest p for which groups and ranks are sharper than a uniform band.
 _MOST_IN_GROUP = 30
-# Expected numbers of negatives left of the limit: from how many on pairings give each end, and up to how many.
-_LEAST_FIRST, _MOST_FIRST = (10, 40), 2000
+# Expected numbers of negatives left of the limit: from how many on pairings, and groups, give each end, and the most.
+_LEAST_FIRST, _MOST_FIRST = {False: (10, 40), True: (10, 0)}, 2000
 
 
 @dataclass(frozen=True)
@@ -435,12 +436,13 @@ class PartialAUC(_TwoClasses):
         return ranked.rows.mass * ranked.by_row(self._gain(left, right) - value, at_negatives)
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Return bounds by pairings of positives with the first negatives, or by two steps where these are sharper.
+        """Return bounds by groups or pairings of positives and the first negatives, or by two steps where sharper.
 
         That is where few negatives are left of the limit, or many more than there are positives.
         """
         first, most = ranked.number_negative * self.max_fpr, min(_MOST_FIRST, 5 * ranked.number_positive)
-        paired = [least <= first <= most for least in _LEAST_FIRST]
+        grouped = in_groups(ranked.number_positive, ranked.number_negative, self.max_fpr)
+        paired = [least <= first <= most for least in _LEAST_FIRST[grouped]]
         ends = [0.0, 0.0] if all(paired) else self._two_steps(ranked, alpha)
         for upper in np.flatnonzero(paired).tolist():
             ends[upper] = left_lower(ranked.hits, ranked.totals, self.max_fpr, alpha / 2, upper == 1)

@@ -176,22 +176,38 @@ def rare_bounds(tuples: Disjoint, alpha: float) -> tuple[float, float]:
     return ends[0], 1.0 - ends[1]
 
 
-def values_lower(values: Array, target: float) -> float:
-    """Return the largest mean of at least so small numbers in [0, 1] that their capitals refute, 0 where they do not.
+def values_lower(values: Array, target: float, boldest: float = _BOLDEST, most: float = 1.0) -> float:
+    """Return the largest mean of numbers in [0, 1], up to ``most``, that their capitals refute; 0 if they refute none.
 
     The systems have shape (N, m), in a random order. A bet follows the numbers before it, and the mean t that it is
     against: with t it falls, and t times it grows, so that the capital falls in t.
     """
-    size, before = values.shape[1], np.arange(values.shape[1])
-    total, squares = (power.cumsum(axis=1) - power for power in (values, values**2))
-    spread = np.maximum(squares - total**2 / np.maximum(before, 1), 0.0)
+    size, (spread, before) = values.shape[1], spread_before(values)
 
     def capital(mean: float) -> float:
         variance = (spread + _THOUGHT * mean**2) / (before + _THOUGHT)
-        bets = np.minimum(_LARGE * np.sqrt(2.0 * _TARGET / size / variance), _BOLDEST / mean)
-        return _running(np.log1p(bets * (values - mean)).sum(axis=1))
+        bets = np.minimum(_LARGE * np.sqrt(2.0 * _TARGET / size / variance), boldest / mean)
+        return capitals_against(values, bets, mean)
 
-    return _last(capital, target)
+    if capital(most) >= target:
+        return most
+    low, high = 0.0, most
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high) if low else 0.1 * high
+        low, high = (middle, high) if capital(middle) >= target else (low, middle)
+    return low
+
+
+def spread_before(values: Array) -> tuple[Array, Array]:
+    """Return the sums of squared distances from their mean of the numbers before each, and how many these are."""
+    before = np.arange(values.shape[1])
+    total, squares = (power.cumsum(axis=1) - power for power in (values, values**2))
+    return np.maximum(squares - total**2 / np.maximum(before, 1), 0.0), before
+
+
+def capitals_against(values: Array, bets: Array, mean: float) -> float:
+    """Return the logarithm of the largest running mean of the systems' capitals against a mean."""
+    return _running(np.log1p(bets * (values - mean)).sum(axis=1))
 
 
 def _running(logarithms: Array) -> float:
@@ -199,15 +215,6 @@ def _running(logarithms: Array) -> float:
     most = float(logarithms.max())
     running = np.exp(logarithms - most).cumsum() / np.arange(1, len(logarithms) + 1)
     return most + math.log(float(running.max()))
-
-
-def _last(capital: Callable[[float], float], target: float) -> float:
-    """Return the largest mean in (0, 1) against which a capital reaches the target, which falls in the mean."""
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high) if low else 0.1 * high
-        low, high = (middle, high) if capital(middle) >= target else (low, middle)
-    return low
 
 
 @dataclass(frozen=True, eq=False)
