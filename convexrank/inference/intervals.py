@@ -372,10 +372,10 @@ def partial_auc_interval(
     the worst over n counts. With at least five positives for each negative left of the limit, and at most 100 of these,
     each of the first n has a group of positives of its own, and capitals are bet on the groups' shares of right pairs;
     for the upper end first on the number of positives above the next negative, which bounds the curve at the limit.
-    Else they are those of `auc_interval`. For a lower end with fewer than 10 negatives left of the limit, and without groups
-    an upper one with fewer than 40, both with more than 2000, or more than five times as many as positives, bounds of G
-    hold everywhere (Dvoretzky, Kiefer and Wolfowitz with Massart's constant, near 0 and 1 Clopper and Pearson), and
-    bounds by betting for the means over the positives. ``"asymptotic"``: the delta method.
+    Else they are those of `auc_interval`. For a lower end with fewer than 10 negatives left of the limit, without
+    groups for an upper one with fewer than 40, and with more than 2000, or more than five times as many as positives,
+    bounds of G hold everywhere (Dvoretzky, Kiefer and Wolfowitz with Massart's constant, near 0 and 1 Clopper and
+    Pearson), and bounds by betting for the means over the positives. ``"asymptotic"``: the delta method.
 
     Parameters
     ----------
