@@ -49,6 +49,8 @@ _COMPARED, _FEWEST, _MOST, _BOLDEST = 20_000, 20, 100, 0.995
 _PART, _KEPT, _CELLS, _MEANS, _HALVINGS = 0.55, 0.03, 20, (16, 64), 14
 # From above: variance of the groups that is thought at first, and of how many; the least logarithm that is bet for.
 _VARIANCE, _BEFORE, _LEAST = 0.04, 3.0, 2.0
+# From above: the least of the largest mean d that is looked at, and how many are together.
+_LOWEST, _AT_ONCE = 1e-9, 16
 
 
 def left_lower(hits: Array, totals: Array, share: float, delta: float, upside_down: bool) -> float:
@@ -128,7 +130,7 @@ def _highest(up: Array, counts: Array, errors: Array) -> float:
         # elsewhere what is kept of the capitals of the groups is enough
         asked = ends[1:][ratios + math.log(_KEPT) < target].max(initial=most)
         for number in _MEANS:  # few means will do for most n
-            means = (1.0 - most / asked) * np.arange(1, number + 1) / number
+            means = max(1.0 - most / asked, _LOWEST) * np.arange(1, number + 1) / number
             found = means, _capitals(below, means, (1.0 - _PART) * bold)
             if _refuted(most, ends[1:], ratios, *found, target):
                 break
@@ -167,10 +169,9 @@ def _capitals(values: Array, means: Array, target: float) -> Array:
     spread, before = spread_before(values)
     variance = (spread + _BEFORE * _VARIANCE) / (before + _BEFORE)
     bets = np.sqrt(2.0 * target / values.shape[1] / variance)
-    logs = [
-        capitals_against(values, np.minimum(bets, _BOLDEST / mean), mean) for mean in means.tolist() if mean
-    ]
-    return _mixed(np.append(logs, np.full(len(means) + 1 - len(logs), -np.inf)))
+    groups = [some[:, None, None] for some in np.array_split(means, math.ceil(len(means) / _AT_ONCE))]
+    logs = [capitals_against(values, np.minimum(bets, _BOLDEST / some), some) for some in groups]
+    return _mixed(np.concatenate([*logs, [-np.inf]]))
 
 
 def _by_pairings(up: Array, counts: Array, errors: Array, upside_down: bool) -> float:
