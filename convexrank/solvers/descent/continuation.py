@@ -237,7 +237,9 @@ class Continuation:
         if path.rounds:
             found = self._round(problem, path, state)
             if found is None:
-                memory = replace(path, here=place_at(problem, here.w, here.width), rounds=0)
+                if math.isfinite(path.expected):  # the place is one of some rows
+                    here = place_at(problem, here.w, here.width)
+                memory = replace(path, here=here, rounds=0)
                 found = self._on_path(problem, replace(state, memory=memory))
             return found
         if here.error <= (_CLOSER if path.by_secants else _SHARE) * here.lag or path.steady:
