@@ -247,6 +247,36 @@ def test_nodes_of_very_many_pairs_are_the_double_sum(scale):
         assert np.abs(found - exact[np.ix_(low, up)] @ columns).max() <= tolerance("summation") * 3000
 
 
+@pytest.mark.parametrize("width", [1e-3, 0.05, 0.4, 3.0])
+def test_windows_of_any_length_are_the_double_sum(width):
+    """With points that are in many windows, in few, and in none; and some of the pairs between."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=300), np.append(rng.normal(size=198), [-np.inf, -40.0])
+    up = Scores(Axis("up", np.arange(300), rng.random(300), np.zeros(300, dtype=int), 1))
+    low = Scores(Axis("low", 300 + np.arange(200), rng.random(200), np.zeros(200, dtype=int), 1))
+    kernel, short = pair_kernel(PairSums(functions.smooth_hinge(width), up, low))(x, y), 1.0 + y[:, None] - x
+    assert isinstance(kernel, pairs.WindowedPairs)
+    between, beyond = (short > 0.0) & (short <= width), short > width
+    with np.errstate(invalid="ignore"):
+        value = np.where(beyond, short - 0.5 * width, np.where(between, short**2 / (2.0 * width), 0.0))
+        slope, hinge = np.where(between, short / width, 1.0 * beyond), np.maximum(short, 0.0)
+    expected = {"value": value, "slope": slope, "bend": between / width, "hinge": hinge}
+    for to_lower, weights in ((True, rng.random(300)), (False, rng.random(200))):
+        parts = kernel.parts(weights, to_lower=to_lower)
+        for name, exact in expected.items():
+            whole = exact @ weights if to_lower else weights @ exact
+            found = getattr(parts, name)()
+            assert np.abs(found - whole).max() <= tolerance("summation") * max(1.0, whole.max()), name
+            assert found.min() >= 0.0
+    rows, others, every = kernel.listed(10**6)
+    assert every == 1
+    assert sorted(zip(others, rows, strict=True)) == list(zip(*np.nonzero(between), strict=True))
+    rows, others, every = kernel.listed(40)
+    assert len(rows) <= 40
+    assert len(set(zip(others, rows, strict=True))) == len(rows) == -(-np.count_nonzero(between) // every)
+    assert between[others, rows].all()
+
+
 @pytest.mark.parametrize("way", ["chosen", "plain"])
 @pytest.mark.parametrize("gap", [20.0, 30.0, 35.0])
 def test_sums_by_nodes_of_well_ranked_rows_have_all_digits(gap, way, by_nodes):

@@ -392,6 +392,12 @@ class Highest(OfOne):
         """Whether all rows have the weight 1."""
         return bool((self.weights == 1.0).all())
 
+    @cached_property
+    def usual(self) -> tuple[float, Array]:
+        """The weight of a row in the middle, which is often that of most, and the places of rows of other weights."""
+        weight = float(self.weights[len(self.weights) // 2])
+        return weight, np.flatnonzero(self.weights != weight)
+
     def __str__(self) -> str:
         least, most = self.asked.min(), self.asked.max()
         return f"mean_of_highest({self.x}, {least:g}{'' if least == most else f' to {most:g}'})"

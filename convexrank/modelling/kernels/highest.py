@@ -45,7 +45,7 @@ def nearest_shares(node: Highest, x: Array) -> Array:
     """
     axis, count, cap = node.over, node.over.count, 1.0 / node.masses
     if count == 1 and len(x) > _FEW and not isinstance(node, Maximum):
-        return _shares_of_one(x, None if node.is_even else node.weights, node.width, float(node.masses[0]))
+        return _shares_of_one(node, x)
     border = border_of(node, x)
     # the level is between -cap and 0 over the border
     free = np.flatnonzero(x >= axis.spread(border - node.width * cap))
@@ -91,13 +91,13 @@ def _level(y: Array) -> float:
         y = y[kept]
 
 
-def _shares_of_one(x: Array, a: Array | None, width: float, mass: float) -> Array:
+def _shares_of_one(node: Highest, x: Array) -> Array:
     """Return the nearest shares of one query: the entries over the width, lowered by one number, none above the cap.
 
     That number is below the lowest of the highest entries that count, by no more than the largest share over the width.
     """
-    cap, most, shares = 1.0 / mass, width / mass, np.zeros(len(x))
-    border = highest_at(x, min(math.ceil(mass), len(x))) if a is None else heaviest(x, a, mass)
+    a, width, mass = None if node.is_even else node.weights, node.width, float(node.masses[0])
+    cap, most, shares, border = 1.0 / mass, width / mass, np.zeros(len(x)), _border_of_one(node, x)
     free = np.flatnonzero(x > border - most)
     x, a = x[free], None if a is None else a[free]
     between = x < border + most  # others have the largest share
@@ -167,18 +167,25 @@ def border_of(node: Highest, x: Array) -> Array:
     axis = node.over
     if isinstance(node, Maximum):
         return axis.highest(x)
-    if node.is_even:
-        last = axis.starts[1:] - np.ceil(node.masses).astype(np.intp)
-        if axis.count == 1:
-            return np.array([highest_at(x, int(len(x) - last[0]))])
-        return x[np.lexsort((x, axis.query))[last]]
     if axis.count == 1:
-        return np.array([heaviest(x, node.weights, float(node.masses[0]))])
+        return np.array([_border_of_one(node, x)])
+    if node.is_even:
+        return x[np.lexsort((x, axis.query))[axis.starts[1:] - np.ceil(node.masses).astype(np.intp)]]
     order = np.lexsort((-x, axis.query))
     whole = np.cumsum(node.weights[order])
     before = np.append(0.0, whole[axis.starts[1:-1] - 1])
     last = np.searchsorted(whole, before + node.masses)
     return x[order[np.clip(last, axis.starts[:-1], axis.starts[1:] - 1)]]
+
+
+def _border_of_one(node: Highest, x: Array) -> float:
+    """Return the same where all rows are one query."""
+    mass, (weight, others) = float(node.masses[0]), node.usual
+    if weight > 0.0 and 2 * len(others) < len(x):
+        border = highest_at(x, min(math.ceil(mass / weight), len(x)))
+        if not len(others) or x[others].max() < border:
+            return border
+    return heaviest(x, node.weights, mass)
 
 
 def highest_at(x: Array, place: int) -> float:
@@ -217,10 +224,11 @@ def means_of_highest(node: Highest, x: Array, shares: Array) -> Array:
     if axis.count > 1:
         border = border_of(node, x)
         return border + axis.sums(node.weights * np.maximum(x - axis.spread(border), 0.0)) / node.masses
+    border = _border_of_one(node, x)
     some = np.flatnonzero(shares > 0.0)
-    x, a, mass = x[some], node.weights[some], float(node.masses[0])
-    border = highest_at(x, min(math.ceil(mass), len(x))) if node.is_even else heaviest(x, a, mass)
-    return np.array([border + float(a @ np.maximum(x - border, 0.0)) / mass])
+    return np.array(
+        [border + float(node.weights[some] @ np.maximum(x[some] - border, 0.0)) / float(node.masses[0])]
+    )
 
 
 def partial_shares(node: Highest, shares: Array) -> Array:

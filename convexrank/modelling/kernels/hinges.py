@@ -325,33 +325,52 @@ def window_loops() -> tuple[Callable[..., Any], Callable[..., int]]:
 
     @compiled()
     def between(
-        x: Array,
+        is_lower: bool,
+        points: Array,
+        enters: Array,
         rows: Array,
         ends: Array,
-        starts: Array,
-        stops_at: Array,
+        weights: Array,
+        targets: Array,
+        leaves: Array,
         others: Array,
         stops: Array,
-        weights: Array,
-        to_lower: bool,
         sums: Array,
     ) -> None:  # pragma: no cover
-        """Add Σ w short^m, m = 0, 1, 2, over pairs of an upper row at x and a lower row from its start to its stop."""
+        """Add Σ w short^m, m = 0, 1, 2, over the points in the window of each target, of which both ends rise.
+
+        A point enters with the first target above its number, and leaves with the first whose end is above it; lower
+        rows, where they are the points, do so where these are equal. Nothing is subtracted: a window is the end of a
+        stretch, whose sums from each point on are kept, and what came after that. Distances are from the end of the
+        stretch, in the window, so that little cancels.
+        """
+        sign = -1.0 if is_lower else 1.0
+        kept = np.empty((len(points), 3))
         for s in range(len(ends) - 1):
-            first = ends[s]
+            first, last, stretch = ends[s], ends[s], ends[s]
+            centre, zero, one, two = 0.0, 0.0, 0.0, 0.0
             for other in range(stops[s], stops[s + 1]):
-                k = others[other]
-                while first < ends[s + 1] and x[first] < starts[other]:
+                at, leave = targets[other], leaves[other]
+                while last < ends[s + 1] and (enters[last] < at or (is_lower and enters[last] == at)):
+                    weight, gap = weights[rows[last]], centre - points[last]
+                    zero, one, two = zero + weight, one + weight * gap, two + weight * gap * gap
+                    last += 1
+                while first < last and (points[first] < leave or (is_lower and points[first] == leave)):
                     first += 1
-                place = first
-                while place < ends[s + 1] and x[place] < stops_at[other]:
-                    i = rows[place]
-                    short = stops_at[other] - x[place]
-                    target, weight = (k, weights[i]) if to_lower else (i, weights[k])
-                    sums[0, target] += weight
-                    sums[1, target] += weight * short
-                    sums[2, target] += weight * short * short
-                    place += 1
+                if first == last:
+                    continue
+                if first >= stretch:  # a new stretch: all points in the window
+                    stretch, centre, zero, one, two = last, points[last - 1], 0.0, 0.0, 0.0
+                    for place in range(last - 1, first - 1, -1):
+                        weight, gap = weights[rows[place]], centre - points[place]
+                        zero, one, two = zero + weight, one + weight * gap, two + weight * gap * gap
+                        kept[place, 0], kept[place, 1], kept[place, 2] = zero, one, two
+                    zero, one, two = 0.0, 0.0, 0.0
+                target, gap = others[other], at - centre
+                all_zero, all_one = kept[first, 0] + zero, kept[first, 1] + one
+                sums[target, 0] += all_zero
+                sums[target, 1] += sign * (gap * all_zero + all_one)
+                sums[target, 2] += gap * (gap * all_zero + 2.0 * all_one) + kept[first, 2] + two
 
     @compiled()
     def listing(
@@ -369,17 +388,19 @@ def window_loops() -> tuple[Callable[..., Any], Callable[..., int]]:
     ) -> int:  # pragma: no cover
         """Write every so many-th pair between, of those seen before; return how many have been seen by then."""
         for s in range(len(ends) - 1):
-            first = ends[s]
+            first, last = ends[s], ends[s]
             for other in range(stops[s], stops[s + 1]):
-                k = others[other]
                 while first < ends[s + 1] and x[first] < starts[other]:
                     first += 1
-                place = first
-                while place < ends[s + 1] and x[place] < stops_at[other]:
-                    if seen % every == 0 and seen // every < len(upper):
-                        upper[seen // every], lower[seen // every] = rows[place], k
-                    seen += 1
-                    place += 1
+                last = max(first, last)
+                while last < ends[s + 1] and x[last] < stops_at[other]:
+                    last += 1
+                number = -(-seen // every)
+                place = first + number * every - seen
+                while place < last and number < len(upper):
+                    upper[number], lower[number] = rows[place], others[other]
+                    number, place = number + 1, place + every
+                seen += last - first
         return seen
 
     return between, listing

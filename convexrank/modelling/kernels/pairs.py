@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Protocol, Self
 
@@ -226,6 +227,44 @@ class FewGrades(SortedPairs):
         return powers
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """Sums of a multiple of ``smooth_hinge`` and of what belongs to it, by those of pairs beyond and between."""
+
+    factor: float
+    width: float
+    beyond: Array
+    beyond_short: Array
+    between: Array
+    between_short: Array
+    between_square: Array
+
+    def value(self) -> Array:
+        """Sums of φ."""
+        c, w = self.factor, self.width
+        return c * (self.beyond_short + 0.5 * (w * self.beyond + self.between_square / w))
+
+    def slope(self) -> Array:
+        """Sums of φ′."""
+        return self.factor * (self.beyond + self.between_short / self.width)
+
+    def bend(self) -> Array:
+        """Sums of φ″."""
+        return self.factor / self.width * self.between
+
+    def moved_value(self) -> Array:
+        """Sums of the derivative of φ in the width."""
+        return -0.5 * self.factor * (self.beyond + self.between_square / self.width**2)
+
+    def moved_slope(self) -> Array:
+        """Sums of the derivative of φ′ in the width."""
+        return -self.factor / self.width**2 * self.between_short
+
+    def hinge(self) -> Array:
+        """Sums of the hinge itself."""
+        return self.factor * (self.beyond_short + self.width * self.beyond + self.between_short)
+
+
 class WindowedPairs(SortedPairs):
     r"""A multiple of ``smooth_hinge``, O(n log n) and the pairs between, which are few when the width μ is small.
 
@@ -244,41 +283,36 @@ class WindowedPairs(SortedPairs):
         middle = up.sums(upper) / up.sizes
         super().__init__(node, upper - up.spread(middle), lower - low.spread(middle), splits)
         self.factor, self.width = node.function.window or (1.0, 0.0)
-        self._of_lower: dict[str, Array] = {}
+        self._of_lower: _Parts | None = None
 
-    def parts(self, weights: Array, *, to_lower: bool) -> dict[str, Array]:
+    def parts(self, weights: Array, *, to_lower: bool) -> _Parts:
         """Return sums over the partners of φ, its derivatives, their derivatives in the width, and of the hinge."""
-        if to_lower and weights is self.node.upper_axis.stored_weights and self._of_lower:
+        stored = to_lower and weights is self.node.upper_axis.stored_weights
+        if stored and self._of_lower is not None:
             return self._of_lower
         n = len(self.points[1 if to_lower else 0])
-        far, near = np.zeros((2, n)), np.zeros((3, n))
+        far, near = np.zeros((2, n)), np.zeros((n, 3))
         weights_of = _of_rows(weights, len(self.points[0 if to_lower else 1]))
         between, _ = window_loops()
-        for ups, lows in self.sides:
-            starts = lows[0] - self.width
+        for (x, *ups), (stops, *lows) in self.sides:
+            starts = stops - self.width
             if to_lower:
-                self.run(1.0, *ups, weights_of, starts, *lows[1:], far)
+                self.run(1.0, x, *ups, weights_of, starts, *lows, far)
+                between(False, x, x, *ups, weights_of, stops, starts, *lows, near)
             else:
-                self.run(-1.0, starts, *lows[1:], weights_of, *ups, far)
-            between(*ups, starts, *lows, weights_of, to_lower, near)
-        c, w = self.factor, self.width
-        halves = near[2] / w
-        found = {
-            "value": c * (far[1] + 0.5 * (w * far[0] + halves)),
-            "slope": c * (far[0] + near[1] / w),
-            "bend": c * (near[0] / w),
-            "moved value": -0.5 * c * (far[0] + halves / w),
-            "moved slope": -c * (near[1] / w / w),
-            "hinge": c * (far[1] + w * far[0] + near[1]),
-        }
-        if to_lower and weights is self.node.upper_axis.stored_weights:
+                self.run(-1.0, starts, *lows, weights_of, x, *ups, far)
+                between(True, stops, starts, *lows, weights_of, x, x, *ups, near)
+        if np.min(weights, initial=0.0) >= 0.0:  # of sums of several terms rounding is left where they are 0
+            np.maximum(near, 0.0, out=near)
+        found = _Parts(self.factor, self.width, *far, *near.T)
+        if stored:
             self._of_lower = found
         return found
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
         """Return Σ w φ⁽ʲ⁾ over the partners."""
         found = self.parts(weights, to_lower=to_lower)
-        return [found[("value", "slope", "bend")[j]] for j in derivatives]
+        return [(found.value, found.slope, found.bend)[j]() for j in derivatives]
 
     def bent(self, most: int) -> tuple[Array, Array, float] | None:
         """Return the pairs between, and φ″ of these, where there are few."""

@@ -276,7 +276,7 @@ class SmoothRisk:
             elif isinstance(node, Highest):
                 values[k] = means_of_highest(node, values[args[0]], memory)
             elif isinstance(node, PairSums) and isinstance(memory[0], WindowedPairs):
-                values[k] = memory[0].parts(node.weights, to_lower=True)["hinge"]
+                values[k] = memory[0].parts(node.weights, to_lower=True).hinge()
             else:
                 values[k] = original.steps[k].up(*[values[a] for a in args])[0]
         return float(np.add.reduce(values[-1]))
@@ -323,7 +323,7 @@ class SmoothRisk:
             case LogSumExp():
                 return -node.over.sums(memory * _log_ratios(node, memory))
             case PairSums():
-                return memory[0].parts(node.weights, to_lower=True)["moved value"]
+                return memory[0].parts(node.weights, to_lower=True).moved_value()
             case _:
                 return self._moved(k)[0]
 
@@ -342,7 +342,7 @@ class SmoothRisk:
                 return [node.over.spread(u / (1.0 + node.width)) * memory * moving]
             case PairSums():
                 lower, upper = (
-                    memory[0].parts(w, to_lower=low)["moved slope"]
+                    memory[0].parts(w, to_lower=low).moved_slope()
                     for w, low in ((node.weights, True), (u, False))
                 )
                 return [-node.weights * upper, u * lower]

@@ -51,6 +51,8 @@ _ROUGH, _FEWEST, _SMALLER = 1e-2, 4_000, 1e-3
 _LEAST_ALONE, _FEWER, _MORE, _MOST, _ROUNDS = 0.008, 0.2, 2.0, 0.35, 8
 # Where the gap with all rows is no more than so many times that with merged ones these are solved with on.
 _AS_GOOD = 3.0
+# At so many widths of a part the limit is not tried first: of many rows it is seldom an answer.
+_USELESS = 3
 # A part of so many rows is solved with some of them merged in its turn.
 _SMALL = 10_000
 # The tolerance until that of the run is known.
@@ -145,23 +147,25 @@ class Continuation:
             return advanced(path, reported(path, x0, None), [there])
         if "Mergeable" not in problem.capabilities:
             return begun(problem, x0, width, self.shrink)
-        w, width, gap = self._of_some_rows(problem, x0, width)
-        state, share = begun(problem, w, width, self.shrink), problem.face(Mergeable).first_share
-        path = replace(state.memory, rounds=_ROUNDS, share=share, expected=gap)
+        path = self._of_some_rows(problem, x0, width)
+        state = reported(path, path.here.w, None)
         return advanced(path, state, [place_at(problem, x0, width)] if x0.any() else [])
 
-    def _round(self, problem: Convex, path: Path, state: State) -> State:
-        """Solve with merged rows, of which those near kinks at the last point stand alone; look at it with all rows."""
+    def _round(self, problem: Convex, path: Path, state: State) -> State | None:
+        """Solve with merged rows, of which those near kinks at the last point stand alone; look at it with all rows.
+
+        None where no rows may be merged.
+        """
         w, width, share = path.here.w, path.here.width, path.share
-        gap = min(path.best - path.lower, path.expected)
         merged = problem.face(Mergeable).at(w, share, path.sides)
         if merged is None:
-            return self._on_path(problem, replace(state, memory=replace(path, rounds=0)))
-        (part, sides), scale, least = merged, scale_of(path.best), 0.5 * (state.tol or _USUAL)
-        goal = max(least, _SMALLER * gap / scale)
-        found = self._solved(
-            part, begun(part, w, min(_WIDER * width, first_width(problem)), self.shrink), goal
-        )
+            return None
+        (part, sides), least = merged, 0.5 * (state.tol or _USUAL)
+        first = begun(part, w, min(_WIDER * width, first_width(problem)), self.shrink, _USELESS)
+        scale = scale_of(path.best)
+        gap = min((path.best - path.lower) / scale, path.expected)
+        goal = max(least, _SMALLER * gap)
+        found = self._solved(part, first, goal)
         seen = looked(problem, found, goal * scale)
         if goal > least and gap_of(seen) <= _AS_GOOD * goal * scale:  # the same rows do for all digits
             found = self._solved(part, self._nested(part, found), least)
@@ -173,19 +177,24 @@ class Continuation:
         after = replace(path, here=here, rounds=path.rounds - 1, sides=sides, expected=math.inf)
         ahead = advanced(after, state, seen)
         next_share = (
-            max(share * _FEWER, _LEAST_ALONE) if ahead.residual < 0.1 * gap else min(share * _MORE, _MOST)
+            max(share * _FEWER, _LEAST_ALONE)
+            if ahead.residual < 0.1 * gap * scale
+            else min(share * _MORE, _MOST)
         )
         return replace(ahead, memory=replace(ahead.memory, share=next_share))
 
-    def _of_some_rows(self, problem: Convex, w: Array, width: float) -> tuple[Array, float, float]:
-        """Solve with few rows, and with more; return the point, the width, and about how large a gap to expect."""
-        gap, whole = math.inf, first_width(problem)
+    def _of_some_rows(self, problem: Convex, w: Array, width: float) -> Path:
+        """Solve with few rows, and with more; return a path that begins there, with the value of all rows alone."""
+        expected, whole = math.inf, first_width(problem)
+        here: Any = None
         for part in problem.face(Mergeable).first():
-            tol = _ROUGH * min(1.0, _FEWEST / part.face(Mergeable).rows)
+            expected = _ROUGH * min(1.0, _FEWEST / part.face(Mergeable).rows)
             unit = first_width(part) / whole  # a maximum of fewer rows is as smooth at a smaller width
-            some = self._solved(part, begun(part, w, width * unit, self.shrink), tol)
-            w, width, gap = some.memory.here.w, some.memory.here.width / unit, tol * scale_of(some.value)
-        return w, width, gap
+            some = self._solved(part, begun(part, w, width * unit, self.shrink, _USELESS), expected)
+            here = replace(some.memory.here, width=some.memory.here.width / unit)
+            w, width = here.w, here.width
+        path = Path(here, problem.objective(w), -math.inf, narrowest(problem), self.shrink, rounds=_ROUNDS)
+        return replace(path, share=problem.face(Mergeable).first_share, expected=expected)
 
     def _nested(self, part: Convex, found: State) -> State:
         """Go on with fewer rows alone where a part is not small itself."""
@@ -226,7 +235,13 @@ class Continuation:
         path: Path = state.memory
         here = path.here
         if path.rounds:
-            return self._round(problem, path, state)
+            found = self._round(problem, path, state)
+            if found is None:
+                if math.isfinite(path.expected):  # the place is one of some rows
+                    here = place_at(problem, here.w, here.width)
+                memory = replace(path, here=here, rounds=0)
+                found = self._on_path(problem, replace(state, memory=memory))
+            return found
         if here.error <= (_CLOSER if path.by_secants else _SHARE) * here.lag or path.steady:
             return self._narrower(problem, path, state)
         if path.by_secants or (path.steps >= _WIDE_PATIENCE and len(here.w) > self.dense):

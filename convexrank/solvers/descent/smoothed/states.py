@@ -65,7 +65,7 @@ class Path:
     waits: int = 0  # so many of these have passed
     rounds: int = 0  # on merged rows that are left
     share: float = 0.0  # of the rows near a kink that stand alone next
-    expected: float = math.inf  # about the gap, before the first round
+    expected: float = math.inf  # about the gap, as a share of the value, before the first round
     sides: Array | None = None  # of kinks, on which rows were at the points that rounds began at
 
 
@@ -88,10 +88,10 @@ def advanced(path: Path, state: State, seen: list[Place]) -> State:
     return replace(after, stalled=idle > _IDLE)
 
 
-def begun(part: Convex, w: Array, width: float, shrink: float) -> State:
+def begun(part: Convex, w: Array, width: float, shrink: float, useless: int = 0) -> State:
     """Return the state at a point and a width, from which steps are taken with all rows of a part."""
     here = place_at(part, w, width)
-    path = Path(here, here.objective, -math.inf, narrowest(part), shrink)
+    path = Path(here, here.objective, -math.inf, narrowest(part), shrink, useless=useless)
     return reported(path, w, None)
 
 
