@@ -18,8 +18,9 @@ on these numbers, as in `disjoint`.
 are above it: binomial with a chance f. Of these a part d is below one of the first n on average, so that the area is
 f (1 − d). Given J, capitals are bet on the shares below in groups of the J positives; they fall in d. Before, a
 likelihood ratio of J is a capital against f. If the area is at least t, d is at most 1 − t/f, so that t is refuted
-where the product of both capitals, against f and against 1 − t/f, reaches 1/ε(n) for every f. A cell of values of f
-has the least of the ratios in it, and the largest d.
+where the product of both capitals, against f and against 1 − t/f, reaches 1/ε(n) for every f: given J, where the ratio
+is q, the other one reaches 1/(q ε(n)) with a probability of at most q ε(n), and the mean of q over J is at most 1. A
+cell of values of f has the least of the ratios in it, and the largest d.
 """
 
 from __future__ import annotations
