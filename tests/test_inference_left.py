@@ -93,6 +93,16 @@ def test_width_of_the_partial_auc_beside_the_asymptotic_one():
     assert 1.0 < exact / least < 1.6
 
 
+def test_a_small_limit_of_many_rows():
+    """With some of the first negatives above all positives, and groups of which not all positives are asked."""
+    rng = np.random.default_rng(3)
+    y = np.repeat([1, 0], [9000, 9000])
+    s = rng.normal(size=18_000) + 0.5 * y
+    s[-3:] += 20
+    found = inference.partial_auc_interval(y, s, 0.002)
+    assert 0.0 == found.lower < found.estimate < found.upper < 0.0005
+
+
 @pytest.mark.parametrize("limit", [0.01, 0.1])
 def test_few_rows_have_an_interval(limit):
     """One row of each class, perfect rankings, and all rows tied."""

@@ -193,7 +193,7 @@ def values_lower(values: Array, target: float, boldest: float = _BOLDEST, most: 
         bets = np.minimum(_LARGE * np.sqrt(2.0 * _TARGET / size / variance), boldest / mean)
         return float(capitals_against(values, bets, mean))
 
-    if capital(most) >= target:
+    if most == 0.0 or capital(most) >= target:
         return most
     low, high = 0.0, most
     for _ in range(_HALVINGS):

@@ -43,7 +43,9 @@ _POSITIVES, _NEGATIVES = 5, 100
 _TAIL, _TILT = {False: 0.03, True: 0.02}, {False: (-1.0, 0.7), True: (-1.7, 1.2)}
 # Most numbers, or ranges of them, that pairings look at.
 _RANGES = 30
-# Comparisons in the groups of a number of negatives, the fewest and the most systems; the largest part that is bet.
+# Most positives of a group. Comparisons in the groups of a number of negatives, the fewest and the most systems; the
+# largest part that is bet.
+_ENOUGH = 50
 _COMPARED, _FEWEST, _MOST, _BOLDEST = 20_000, 20, 100, 0.995
 # From above: the part of the likelihood ratio in the evidence, what is kept of both capitals, cells of f for a root of
 # the positives, means d that are looked at, halvings.
@@ -107,6 +109,8 @@ def _lowest(up: Array, counts: Array, errors: Array) -> float:
 
 def _shares_above(positives: Array, negatives: Array, rng: np.random.Generator) -> Array:
     """Return the share of each group that is above its negative, for some systems, shape (N, m)."""
+    if len(positives) > _ENOUGH * len(negatives):
+        positives = rng.choice(positives, _ENOUGH * len(negatives), replace=False)
     number = min(max(_COMPARED // len(positives), _FEWEST), _MOST)
     size = min(len(negatives), len(positives))
     beside = len(positives) // size
