@@ -99,7 +99,7 @@ def logarithms_within(omega: Array, p: float, s: float, logits: Array, chances: 
     Parameters
     ----------
     omega : ndarray, shape (I + 1,)
-        ω(0), …, ω(I), increasing.
+        The values ω(0), …, ω(I), increasing.
     p, s : float
         The power, and the factor of the error.
     logits : ndarray, shape (2N − 1,)
