@@ -112,11 +112,6 @@ REASONS: dict[str, str] = {
         ".15 above the risk at least, where the asymptotic interval reaches .06. No interval with equal errors at both "
         "ends is below 1.56 (the table of least widths). The rest is the bets' own."
     ),
-    r"^partial AUC, .*width of the exact": (
-        "Some 20 of the 200 negatives are left of the limit. How many is not seen, so that a bound holds for each "
-        "number that is likely, and the worst of these counts; the asymptotic interval holds in .940 of the "
-        "samples only."
-    ),
     r"^m_ary_risk_interval": "Each of the rounds draws all rows in a new order and goes through them.",
     r"^monitor": "The bets of each day are evaluated on that day's rows, thirty times.",
     r"1000 bootstraps": (
