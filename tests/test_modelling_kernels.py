@@ -302,6 +302,23 @@ def test_columns_are_the_double_sum(name):
         assert np.abs(found - exact @ columns).max() <= tolerance("summation") * 60
 
 
+def test_columns_of_some_rows_have_a_window_that_some_are_within():
+    """There the slope jumps in the middle: a direction needs no more."""
+    rng = np.random.default_rng(3)
+    x, y, columns = rng.normal(size=6000), rng.normal(size=40), rng.normal(size=(600, 3))
+    up = Scores(Axis("up", np.arange(6000), np.ones(6000), np.zeros(6000, dtype=int), 1))
+    low = Scores(Axis("low", 6000 + np.arange(40), np.ones(40), np.zeros(40, dtype=int), 1))
+    some, others = np.arange(0, 6000, 10), np.arange(40)
+    kernel = pair_kernel(PairSums(functions.smooth_hinge(1e-3), up, low))(x, y).among(some, others)
+    assert isinstance(kernel, pairs.WindowedPairs)
+    assert kernel.width > 1e-3
+    short = 1.0 + y[:, None] - x[some]
+    slopes, bends = kernel.of_columns(columns)
+    assert np.abs(slopes - (short > 0.5 * kernel.width) @ columns).max() <= tolerance("summation") * 600
+    within = ((short > 0.0) & (short <= kernel.width)) / kernel.width
+    assert np.abs(bends - within @ columns).max() <= tolerance("summation") * 600 / kernel.width
+
+
 @pytest.mark.parametrize("way", ["chosen", "plain"])
 @pytest.mark.parametrize("gap", [20.0, 30.0, 35.0])
 def test_sums_by_nodes_of_well_ranked_rows_have_all_digits(gap, way, by_nodes):
