@@ -106,12 +106,11 @@ REASONS: dict[str, str] = {
         "next zero; SciPy's PAV goes through one array. On this machine random places cost more of late: 44 to 46 in "
         "three runs, 37 before, by the same code."
     ),
-    r"^push risk, .*width of the exact": (
+    r"^push risk, p = 16, .*width of the exact": (
         "It holds for every law. Of 200 negatives none may be seen of a kind that is 1.8 % of all, as .982^200 is "
-        ".025, and each of these may be above all positives: (.39^4 + .018)^(1/4) is .45, and "
-        "(.63^16 + .018)^(1/16) is .78, so that the upper ends for p = 4 and 16 are .06 and .15 above the risk at "
-        "least, where the asymptotic intervals reach .05 and .06. The rest is a band for all positives at once, and "
-        "errors of both classes that are added."
+        ".025, and each of these may be above all positives: (.63^16 + .018)^(1/16) is .78, so that the upper end is "
+        ".15 above the risk at least, where the asymptotic interval reaches .06. No interval with equal errors at both "
+        "ends is below 1.56 (the table of least widths). The rest is the bets' own."
     ),
     r"^partial AUC, .*width of the exact": (
         "Some 20 of the 200 negatives are left of the limit. How many is not seen, so that a bound holds for each "

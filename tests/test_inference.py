@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from convexrank import inference, metrics
 from convexrank.inference.arguments import measure_named
 from convexrank.inference.finite_sample import betting as concentration
-from convexrank.inference.finite_sample import pairings
+from convexrank.inference.finite_sample import left
 from convexrank.inference.finite_sample.disjoint import rare_bounds
-from convexrank.inference.finite_sample.pairings import auc_bounds, left_lower
+from convexrank.inference.finite_sample.left import in_groups, left_lower
+from convexrank.inference.finite_sample.pairings import auc_bounds
 from tests.tolerances import tolerance
 
 # What holds for every sample is tested on small ones.
@@ -462,19 +464,17 @@ def bet(values, delta):
 
 
 @settings(max_examples=30)
-@given(data=lists(least=1), p=st.sampled_from([1.5, 2.5, 16.0]))
-def test_push_risk_is_the_two_steps(data, p):
-    """Against its definition, one negative at a time, and the bets in plain loops."""
+@given(data=lists(least=1), p=st.sampled_from([1.5, 2.5]))
+def test_push_risk_from_below_is_the_two_steps(data, p):
+    """Against its definition, where p is not whole: one negative at a time, and the bets in plain loops."""
     y, s = data
     up, down = s[y == 1], s[y == 0]
     i, k, alpha = len(up), len(down), 0.05
     band = alpha * math.sqrt(k) / (math.sqrt(i) + math.sqrt(k))
-    ends = np.array([ends_of_shares(sum(a <= b for a in up), i, band) for b in down])
-    low, high = (ends**p).T
+    low = np.array([ends_of_shares(sum(a <= b for a in up), i, band)[0] for b in down]) ** p
     found = inference.push_risk_interval(y, s, p)
     side = (alpha - band) / 2
     assert found.lower == pytest.approx(min(bet(low, side) ** (1 / p), found.estimate), abs=GRID)
-    assert found.upper == pytest.approx(max((1 - bet(1 - high, side)) ** (1 / p), found.estimate), abs=GRID)
 
 
 @given(data=lists(least=1))
@@ -512,18 +512,21 @@ def test_push_risk_with_many_rows_is_by_tuples(p, positives, ties):
     assert measure.tuples_below(few) is None
 
 
-def test_push_risk_by_tuples_is_sharper_than_by_two_steps():
-    rng, ratios = np.random.default_rng(19), []
+@pytest.mark.parametrize(("p", "most"), [(2, 1.55), (4, 1.65), (16, 2.3)])
+def test_width_of_the_push_risk_beside_the_asymptotic_one(p, most):
+    """On average over 10 samples; 2.5 and 4 for p = 4 and 16 by a uniform band and a mean, whose errors are added."""
+    rng, widths = np.random.default_rng(19), []
     for _ in range(10):
         y, u = np.repeat([1, 0], 200), rng.random(400)
         s = -np.where(y == 1, u ** (1 / 0.3), u)
-        exact, least = (
-            inference.push_risk_interval(y, s, 2, method=method) for method in ("exact", "asymptotic")
-        )
-        two_steps = inference.push_risk_interval(y, s, 2.0001)
-        ratios.append((exact.width / least.width, two_steps.width / least.width))
-    tuples, steps = np.mean(ratios, axis=0)
-    assert tuples < 1.65 < 2.2 < steps
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of few negatives that make up the risk
+            found = [
+                inference.push_risk_interval(y, s, p, method=method) for method in ("exact", "asymptotic")
+            ]
+        widths.append([one.width for one in found])
+    exact, least = np.mean(widths, axis=0)
+    assert 1.0 < exact / least < most
 
 
 @pytest.mark.parametrize("upper", [False, True])
@@ -553,7 +556,7 @@ def test_many_numbers_of_negatives_share_bounds_that_are_little_wider(monkeypatc
     s = y + rng.normal(size=960)
     found = []
     for most in (1000, 30, 8):
-        monkeypatch.setattr(pairings, "_RANGES", most)
+        monkeypatch.setattr(left, "_RANGES", most)
         found.append(inference.partial_auc_interval(y, s, 0.2, level=0.9))
     for sharp, rough in itertools.pairwise(found):
         assert rough.lower <= sharp.lower
@@ -562,15 +565,19 @@ def test_many_numbers_of_negatives_share_bounds_that_are_little_wider(monkeypatc
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_the_left_end_holds_the_area(held, monkeypatch):
+@pytest.mark.parametrize(("positives", "negatives"), [(200, 300), (400, 60)])  # by pairings, and by groups
+def test_the_left_end_holds_the_area(positives, negatives, held, monkeypatch):
     """200 samples at a low level; with another law of the number of negatives it fails more often."""
     if not held:
-        law = pairings._errors
-        monkeypatch.setattr(pairings, "_errors", lambda n, share, *options: law(n, 1.75 * share, *options))
+        law = left._errors
+        monkeypatch.setattr(left, "_errors", lambda n, share, *options: law(n, 1.75 * share, *options))
+    monkeypatch.setattr(left, "_COMPARED", 4000)  # few systems
     rng, delta, wrong = np.random.default_rng(22), 0.4, np.zeros(2)
+    assert in_groups(positives, negatives, 0.2) == (positives == 400)
     for _ in range(200):
-        u = np.concatenate([rng.random(400) ** 2.0, rng.random(60)])  # the ROC curve is the root
-        label = np.repeat([1, 0], [400, 60])[np.argsort(u)]
+        # the ROC curve is the root
+        u = np.concatenate([rng.random(positives) ** 2.0, rng.random(negatives)])
+        label = np.repeat([1, 0], [positives, negatives])[np.argsort(u)]
         area = 0.2**1.5 / 1.5 / 0.2
         ends = [left_lower(label, np.ones_like(label), 0.2, delta, upper) for upper in (False, True)]
         wrong += ends[0] > area, ends[1] > 1 - area
@@ -584,6 +591,7 @@ def test_partial_auc_is_the_two_steps(data, limit):
     y, s = data
     up, down = s[y == 1], s[y == 0]
     i, k, alpha = len(up), len(down), 0.05
+    assume(not in_groups(i, k, limit))
     band = alpha * math.sqrt(i) / (math.sqrt(i) + math.sqrt(k))
     share = (np.arange(2000) + 0.5) / 2000
     gains = []

@@ -45,7 +45,7 @@ def test_the_chain_counts_the_right_pairs_of_all_pairings(order):
     up = np.array(order)
     rows = np.arange(len(up))
     counts, pairs = right_pairs(rows[up], rows[~up]), min(up.sum(), (~up).sum())
-    right, wrong = pairings._shares([up])[0]
+    right, wrong = pairings.shares_of_orders([up])[0]
     for k in range(pairs + 1):
         assert right[k] == pytest.approx((counts >= k).mean(), abs=SUMMATION)
         assert wrong[k] == pytest.approx((pairs - counts >= k).mean(), abs=SUMMATION)
@@ -77,7 +77,7 @@ def test_the_normal_bound_is_below_the_share_and_near_it(positives, negatives, g
     label = np.repeat([True, False], [positives, negatives])
     up = label[np.argsort(gap * label + rng.normal(size=len(label)))]
     pairs = min(positives, negatives)
-    exact = pairings._shares([up])[0]
+    exact = pairings.shares_of_orders([up])[0]
     small = up if positives == pairs else ~up[::-1]
     below = (np.arange(len(up)) - small.cumsum() + 1)[small]
     bound = pairings._normal_shares(below, max(positives, negatives))

@@ -7,8 +7,8 @@ drawn independently; training rows give no valid interval for the ranker that wa
 function                     measure                                      ``method="exact"`` uses
 ============================ ============================================ =========================================
 auc_interval                 area under the ROC curve                     Clopper and Pearson, over all pairings
-partial_auc_interval         the left end of that area                    pairings, at uncertain limits; or as below
-push_risk_interval           p-norm of the heights of the negatives       DKW, then betting; tuples where p is whole
+partial_auc_interval         the left end of that area                    groups or pairings, at uncertain limits
+push_risk_interval           p-norm of the heights of the negatives       tuples, groups and raised shares, betting
 precision_at_interval        positives among the first k                  Clopper and Pearson, at uncertain cuts
 recall_at_interval           share of the positives among the first k     Clopper and Pearson, at uncertain cuts
 ranking_risk_interval        pairs of real labels in the wrong order      systems of disjoint tuples

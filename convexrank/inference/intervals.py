@@ -304,15 +304,16 @@ def push_risk_interval(
     H(t) is the height of a negative with score t in the population; a tie counts as a misrank. The push risk is from 0
     to 1, smaller is better, and it increases with p. The estimate is `convexrank.metrics.push_risk`.
 
-    ``"exact"``: the positives give bounds of H that hold for all negatives at once, by Dvoretzky, Kiefer and Wolfowitz,
-    with Massart's constant: :math:`\sup_t |\widehat H - H| \le \sqrt{\ln(2/\delta)/(2I)}`, and near 0 and 1 by Clopper
-    and Pearson's bounds at the order statistics. Bounds by betting then hold for the means of the p-th powers of these
-    ends over the K independent negatives, in whatever order they are given that does not depend on their scores; no
-    union bound over the negatives is needed. With a whole p and at least 12.5 p³ disjoint tuples of p positives and a
-    negative: :math:`R_p^p` is the probability that all positives of a tuple are at or below its negative, a
-    U-statistic, and the bounds are those of capitals over up to a thousand systems of such tuples, as for differences
-    in `compare`. With p = 1 it is one minus an AUC. ``"asymptotic"``: the delta method for the root, of the variances
-    of both classes.
+    ``"exact"``: :math:`R_p^p` is the probability that p positives are all at or below a negative. With a whole p and at
+    least 12.5 p³ disjoint tuples of p positives and a negative, the bounds are those of capitals over up to a thousand
+    systems of such tuples, as for differences in `compare`. With fewer tuples and p up to 30, the lower bound is that
+    of capitals over systems of disjoint groups, of more than p positives and some negatives each; for the upper one
+    the negatives' shares of positives at or below are raised, so that, with a large mean of these, the error of its
+    bound by betting may be larger: the errors of both classes are not added. Else (larger p, and from below those that
+    are not whole) the positives give bounds of H everywhere, by Dvoretzky, Kiefer and Wolfowitz with Massart's
+    constant, :math:`\sup_t |\widehat H - H| \le \sqrt{\ln(2/\delta)/(2I)}`, near 0 and 1 by Clopper and Pearson; the
+    means of their p-th powers over the negatives are bet on. With p = 1 it is one minus an AUC. ``"asymptotic"``: the
+    delta method for the root, of the variances of both classes.
 
     Parameters
     ----------
@@ -345,7 +346,7 @@ def push_risk_interval(
     >>> random = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], [900, 100])
     >>> push_risk_interval(y, y + random.normal(size=1000), p=4)
-    Interval(push_risk = 0.5187 in [0.3923, 0.6373], level 95 %, exact, 100 positives, 900 negatives)
+    Interval(push_risk = 0.5187 in [0.4730, 0.6206], level 95 %, exact, 100 positives, 900 negatives)
     """
     return measured(push_measure(p), y, s, method, level, sample_weight, groups)
 
@@ -367,10 +368,14 @@ def partial_auc_interval(
 
     The estimate is `convexrank.metrics.partial_auc`. ``"exact"``: the number N of negatives above the population's
     threshold is binomial with K and m, and given N they are independent: the area over m is the AUC of the positives
-    and the first N negatives. Its bounds from the first n, as in `auc_interval`, have an error ε(n) each with a mean of
-    α/2 over the law of N, and the worst over n counts. With fewer than 10 negatives left of the limit (40 for the upper
-    end), more than 2000, or more than five times as many as positives, bounds of G hold everywhere, as in
-    `push_risk_interval`, and bounds by betting for the means over the positives. ``"asymptotic"``: the delta method.
+    and the first N negatives. Bounds from the first n have an error ε(n) each with a mean of α/2 over the law of N, and
+    the worst over n counts. With at least five positives for each negative left of the limit, and at most 100 of these,
+    each of the first n has a group of positives of its own, and capitals are bet on the groups' shares of right pairs;
+    for the upper end first on the number of positives above the next negative, which bounds the curve at the limit.
+    Else they are those of `auc_interval`. For a lower end with fewer than 10 negatives left of the limit, without
+    groups for an upper one with fewer than 40, and with more than 2000, or more than five times as many as positives,
+    bounds of G hold everywhere (Dvoretzky, Kiefer and Wolfowitz with Massart's constant, near 0 and 1 Clopper and
+    Pearson), and bounds by betting for the means over the positives. ``"asymptotic"``: the delta method.
 
     Parameters
     ----------

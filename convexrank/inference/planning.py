@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import bdtrik
@@ -23,8 +24,8 @@ Array = np.ndarray
 _MOST = 2**53
 # Most rows of a class for which an exact width of the AUC is computed.
 _LARGEST = 5000
-# Draws of tuples over which the width of a push risk is averaged.
-_DRAWS = 4
+# Draws of tuples or groups over which the width of a push risk is averaged, and sizes of rows from one to twice it.
+_DRAWS, _STEPS = 8, 4
 
 
 def _student_width(value: float, variance: float, freedom: float, alpha: float) -> float:
@@ -78,25 +79,13 @@ class _Push:
         return u, u**power, np.diff(edges)
 
     def exact(self, n: int, value: float, alpha: float) -> float:
-        """Width where the rows stand at the quantiles."""
-        scale = max(1.0, n / _LARGEST, math.ceil(self.ratio * n) / _LARGEST)  # beyond, it falls like the root
-        n = max(round(n / scale), 1)
-        others = math.ceil(self.ratio * n)
-        heights = ((np.arange(others) + 0.5) / others) ** (math.expm1(-self.p * math.log(value)) / self.p)
-        measure, label = PushRisk(self.p), np.repeat([1, 0], [n, others])
-        scores = np.concatenate([(np.arange(n) + 0.5) / n, heights])
-        ranked = measure.read(label, scores).ranked(scores)
-        tuples = measure.tuples_below(ranked)
-        if tuples is None:
-            ends = [measure.exact(ranked, alpha)]
-        else:  # which are drawn: the mean over some draws, which other numbers for the levels give
-            moved = [
-                replace(tuples, samples=tuple(side + more for side in tuples.samples))
-                for more in range(_DRAWS)
-            ]
-            ends = np.array([rare_bounds(one, alpha) for one in moved]) ** (1.0 / self.p)
-        low, high = np.mean(ends, axis=0)
-        return float(high - low) / math.sqrt(scale)
+        """Width, interpolated between sizes of a geometric grid: a search among noisy widths would find their least."""
+        start = 1 << (n.bit_length() - 1)
+        sizes = [start]
+        if n > start:
+            sizes = sorted({round(start * 2.0 ** (step / _STEPS)) for step in range(_STEPS + 1)})
+        widths = np.minimum.accumulate([_push_width(self, size, value, alpha) for size in sizes])
+        return math.exp(float(np.interp(math.log(n), np.log(sizes), np.log(widths))))
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         others, (u, heights, weights) = math.ceil(self.ratio * n), self._heights(value)
@@ -112,6 +101,27 @@ class _Push:
 
     def sizes(self, n: int) -> dict[str, int]:
         return {"positives": n, "negatives": math.ceil(self.ratio * n)}
+
+
+@lru_cache(maxsize=256)
+def _push_width(plan: _Push, n: int, value: float, alpha: float) -> float:
+    """Return the mean width over some draws of tuples or groups, where the rows stand at the quantiles."""
+    scale = max(1.0, n / _LARGEST, math.ceil(plan.ratio * n) / _LARGEST)  # beyond, it falls like the root
+    n = max(round(n / scale), 1)
+    others = math.ceil(plan.ratio * n)
+    heights = ((np.arange(others) + 0.5) / others) ** (math.expm1(-plan.p * math.log(value)) / plan.p)
+    measure, label = PushRisk(plan.p), np.repeat([1, 0], [n, others])
+    scores = np.concatenate([(np.arange(n) + 0.5) / n, heights])
+    ranked = measure.read(label, scores).ranked(scores)
+    if (tuples := measure.tuples_below(ranked)) is None:
+        lows = [measure.lower(ranked, alpha, draw) for draw in range(_DRAWS)]
+        highs = [measure.upper(ranked, alpha)]
+    else:  # other numbers for the levels give other draws
+        moved = [
+            replace(tuples, samples=tuple(side + more for side in tuples.samples)) for more in range(_DRAWS)
+        ]
+        lows, highs = np.transpose([rare_bounds(one, alpha) for one in moved]) ** (1.0 / plan.p)
+    return float(np.mean(highs) - np.mean(lows)) / math.sqrt(scale)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,9 @@ from convexrank.inference.finite_sample.betting import (
     uniform_ends,
 )
 from convexrank.inference.finite_sample.disjoint import Disjoint, rare_bounds
-from convexrank.inference.finite_sample.pairings import auc_bounds, left_lower
+from convexrank.inference.finite_sample.heights import power_lower, power_upper
+from convexrank.inference.finite_sample.left import in_groups, left_lower
+from convexrank.inference.finite_sample.pairings import auc_bounds
 from convexrank.inference.rows import Guide, Labelled, Ranked, read_rows
 from convexrank.metrics.top import number_of_rows
 
@@ -204,8 +206,10 @@ class RecallAt(_AtTop):
 
 # The push risk goes by tuples from so many times p³ on; p is at most so large there.
 _TUPLES, _MOST_BELOW = 12.5, 100
-# Expected numbers of negatives left of the limit: from how many on pairings give each end, and up to how many.
-_LEAST_FIRST, _MOST_FIRST = (10, 40), 2000
+# The largest p for which groups and ranks are sharper than a uniform band.
+_MOST_IN_GROUP = 30
+# Expected numbers of negatives left of the limit: from how many on pairings, and groups, give each end, and the most.
+_LEAST_FIRST, _MOST_FIRST = {False: (10, 40), True: (10, 0)}, 2000
 
 
 @dataclass(frozen=True)
@@ -340,10 +344,7 @@ class PushRisk(_TwoClasses):
         return found if p == self.p and found.size >= _TUPLES * p**3 else None
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Return one minus those of an AUC if p is 1, else bounds by tuples of p positives and a negative, or by steps.
-
-        These are a uniform band for the heights, then betting for the mean over the negatives.
-        """
+        """Return one minus those of an AUC if p is 1, else bounds by tuples of rows, or each end by its own way."""
         if self.p == 1.0:  # in which a tied positive is below
             hits, others = np.zeros((2, 2 * len(ranked.hits)), dtype=np.int64)
             hits[1::2], others[::2] = ranked.hits, ranked.totals - ranked.hits
@@ -353,11 +354,32 @@ class PushRisk(_TwoClasses):
         if (tuples := self.tuples_below(ranked)) is not None:
             low, high = rare_bounds(tuples, alpha)
             return low ** (1.0 / self.p), high ** (1.0 / self.p)
-        band, side = error_split(alpha, ranked.number_positive, ranked.number_negative)
+        return self.lower(ranked, alpha), self.upper(ranked, alpha)
+
+    def lower(self, ranked: Ranked, alpha: float, draw: int = 0) -> float:
+        """Return the lower bound by groups where p is whole and not large; each number ``draw`` gives others."""
+        if self.p == round(self.p) and self.p <= min(ranked.number_positive, _MOST_IN_GROUP):
+            levels = np.arange(len(ranked.hits)) + draw
+            up, down = np.repeat(levels, ranked.hits), np.repeat(levels, ranked.totals - ranked.hits)
+            return power_lower(up, down, int(self.p), alpha / 2) ** (1.0 / self.p)
+        return self._in_two_steps(ranked, alpha)[0]
+
+    def upper(self, ranked: Ranked, alpha: float) -> float:
+        """Return the upper bound by ranks where p is not large."""
+        if self.p <= _MOST_IN_GROUP:
+            below = ranked.hits[::-1].cumsum()[::-1][ranked.level[~ranked.positive]]
+            return power_upper(below, ranked.number_positive, self.p, alpha / 2) ** (1.0 / self.p)
+        return self._in_two_steps(ranked, alpha)[1]
+
+    def _in_two_steps(self, ranked: Ranked, alpha: float) -> Bounds:
+        """Return bounds by a uniform band for the heights, then betting for the mean over the negatives."""
+        positives, negatives = ranked.number_positive, ranked.level[~ranked.positive]
+        band, side = error_split(alpha, positives, len(negatives))
         below = ranked.hits[::-1].cumsum()[::-1]
-        lows, highs = uniform_ends(below, ranked.number_positive, band)
-        low, high = (ends[ranked.level[~ranked.positive]] ** self.p for ends in (lows, highs))
-        return lower_mean(low, side) ** (1.0 / self.p), (1.0 - lower_mean(1.0 - high, side)) ** (1.0 / self.p)
+        lows, highs = (ends[negatives] ** self.p for ends in uniform_ends(below, positives, band))
+        return lower_mean(lows, side) ** (1.0 / self.p), (1.0 - lower_mean(1.0 - highs, side)) ** (
+            1.0 / self.p
+        )
 
 
 @dataclass(frozen=True)
@@ -414,12 +436,13 @@ class PartialAUC(_TwoClasses):
         return ranked.rows.mass * ranked.by_row(self._gain(left, right) - value, at_negatives)
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Return bounds by pairings of positives with the first negatives, or by two steps where these are sharper.
+        """Return bounds by groups or pairings of positives and the first negatives, or by two steps where sharper.
 
         That is where few negatives are left of the limit, or many more than there are positives.
         """
         first, most = ranked.number_negative * self.max_fpr, min(_MOST_FIRST, 5 * ranked.number_positive)
-        paired = [least <= first <= most for least in _LEAST_FIRST]
+        grouped = in_groups(ranked.number_positive, ranked.number_negative, self.max_fpr)
+        paired = [least <= first <= most for least in _LEAST_FIRST[grouped]]
         ends = [0.0, 0.0] if all(paired) else self._two_steps(ranked, alpha)
         for upper in np.flatnonzero(paired).tolist():
             ends[upper] = left_lower(ranked.hits, ranked.totals, self.max_fpr, alpha / 2, upper == 1)

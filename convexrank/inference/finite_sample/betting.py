@@ -154,19 +154,22 @@ def _first(holds: Callable[[int], bool], n: int) -> int:
 
 
 # The largest part of the capital that may be lost by one bet.
-_BOLDEST = 0.95
+_BOLDEST, _BOLDER = 0.95, 0.99
 
 # Numbers that are bet on one by one; of more, means of blocks are.
 _STEPS = 1000
 
-# Steps of the grid of the roots of means, times the root of the number of values.
-_GRID = 0.003
+# Steps of the grid of the roots of means, times the root of the number of values; of upper bounds with many errors.
+_GRID, _COARSE = 0.003, 0.02
 
 # Share of the error that goes to Chernoff's bound, below which no mean needs a bet.
 _FIRST = 0.01
 
 # Rounding of the logarithm of the capital, relative to its target: what only rounding reaches is not refuted.
 _ROUNDING = 1e-9
+
+# Values after which means that are refuted are left out.
+_LOOK = 32
 
 # Spread below which every bet is the boldest.
 _LEAST = 1e-290
@@ -202,22 +205,52 @@ def blocks(values: Array, most: int) -> Array:
 
 def lower_mean(values: Array, delta: float) -> float:
     """Return the lower bound of the mean with an error of delta; it is precise near 0, of which roots are taken."""
+    return float(lower_means(values, np.array([delta]))[0])
+
+
+def lower_means(values: Array, deltas: Array) -> Array:
+    """Return the lower bounds of the mean with several errors, each by itself."""
     mean, n = float(values.mean()), len(values)
-    first = mean_lower(mean, n, _FIRST * delta)
-    width = _GRID / math.sqrt(n)
-    start, end = (math.floor(math.sqrt(value) / width) for value in (first, mean))
-    means = (width * np.arange(start + 1, max(start + 1, end) + 1)) ** 2
-    parts = blocks(values, _STEPS)
-    kept = np.flatnonzero(~_refuted(parts, means, n / len(parts), (1.0 - _FIRST) * delta))
-    place = int(kept[0]) if len(kept) else len(means)
-    return first if place == 0 else float(means[place - 1])
+    firsts = [mean_lower(mean, n, _FIRST * delta) for delta in deltas.tolist()]
+    return _bounds(
+        values, firsts, [_roots(first, mean, _GRID / math.sqrt(n)) for first in firsts], deltas, _BOLDEST
+    )
 
 
-def _refuted(values: Array, means: Array, size: float, delta: float) -> Array:
+def upper_means(values: Array, deltas: Array) -> Array:
+    """Return the upper bounds of the mean, on a coarser grid near 0, with bets that may lose nearly all."""
+    mean, n = float(values.mean()), len(values)
+    firsts = [mean_upper(mean, n, _FIRST * delta) for delta in deltas.tolist()]
+    # a mean of 0 is refuted as one that is nearly 0
+    grids = [np.maximum(1.0 - _roots(mean, first, _COARSE / math.sqrt(n))[::-1], 1e-12) for first in firsts]
+    return 1.0 - _bounds(1.0 - values, [1.0 - first for first in firsts], grids, deltas, _BOLDER)
+
+
+def _roots(low: float, high: float, width: float) -> Array:
+    """Return squares of multiples of a width between two numbers, at least one."""
+    start, end = (math.floor(math.sqrt(value) / width) for value in (low, high))
+    return (width * np.arange(start + 1, max(start + 1, end) + 1)) ** 2
+
+
+def _bounds(values: Array, firsts: list[float], grids: list[Array], deltas: Array, boldest: float) -> Array:
+    """Return for each error the last of increasing means up to which all are refuted, else the first bound."""
+    parts, lengths = blocks(values, _STEPS), [len(means) for means in grids]
+    errors = np.repeat((1.0 - _FIRST) * deltas, lengths)
+    refuted = _refuted(parts, np.concatenate(grids), len(values) / len(parts), errors, boldest)
+    bounds = []
+    for first, means, out in zip(firsts, grids, np.split(refuted, np.cumsum(lengths)[:-1]), strict=True):
+        kept = np.flatnonzero(~out)
+        place = int(kept[0]) if len(kept) else len(means)
+        bounds.append(first if place == 0 else float(means[place - 1]))
+    return np.array(bounds)
+
+
+def _refuted(values: Array, means: Array, size: float, deltas: Array, boldest: float) -> Array:
     """Bet on each mean, and return where 1/δ is reached; a value is the mean of so many."""
-    target, most, wealth = math.log(1.0 / delta), _BOLDEST / means, np.zeros(len(means))
+    target, most, wealth = np.log(1.0 / deltas), boldest / means, np.zeros(len(means))
     # as if one value had been the mean, at the largest distance from it that there is on average
     total, squares = means.copy(), means * (1.0 - means) / size
+    reached, left = np.zeros(len(means), dtype=bool), np.arange(len(means))
     for t, value in enumerate(values.tolist(), start=1):
         missing = np.maximum(target - wealth, 0.0)
         spread = np.maximum(squares, _LEAST)  # a mean of 1 has none
@@ -225,7 +258,13 @@ def _refuted(values: Array, means: Array, size: float, delta: float) -> Array:
         wealth += np.log1p(bets * (value - means))
         total += value
         squares += (value - total / (t + 1)) ** 2
-    return wealth >= target * (1.0 + _ROUNDING)
+        if t % _LOOK == 0 or t == len(values):  # those that are there bet no more
+            there = wealth >= target * (1.0 + _ROUNDING)
+            reached[left[there]] = True
+            keep = ~there
+            left, means, target, most = left[keep], means[keep], target[keep], most[keep]
+            wealth, total, squares = wealth[keep], total[keep], squares[keep]
+    return reached
 
 
 def capital(values: Array, mean: float) -> float:

@@ -29,6 +29,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,12 @@ _HALVINGS = 32
 # For bets: ln(1/δ) that they are for; their size beside that of one system; how far the mean that is refuted is from
 # that of the tuples before; so many tuples of a variance of so much are thought before the first.
 _TARGET, _SIZE, _FAR, _BEFORE, _VARIANCE = math.log(40.0), 1.15, 0.7, 6.0, 0.08
+
+# Factors of capitals that are multiplied before a logarithm is taken: none is so large that these overflow.
+_TOGETHER = 9
+
+# For bets on rare numbers: their size, and how many of the mean's square as variance are thought before the first.
+_LARGE, _THOUGHT = 2.0, 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +180,53 @@ def rare_bounds(tuples: Disjoint, alpha: float) -> tuple[float, float]:
     return ends[0], 1.0 - ends[1]
 
 
+def values_lower(values: Array, target: float, boldest: float = _BOLDEST, most: float = 1.0) -> float:
+    """Return the largest mean of numbers in [0, 1], up to ``most``, that their capitals refute; 0 if they refute none.
+
+    The systems have shape (N, m), in a random order. A bet follows the numbers before it, and the mean t that it is
+    against: with t it falls, and t times it grows, so that the capital falls in t.
+    """
+    size, (spread, before) = values.shape[1], spread_before(values)
+
+    def capital(mean: float) -> float:
+        variance = (spread + _THOUGHT * mean**2) / (before + _THOUGHT)
+        bets = np.minimum(_LARGE * np.sqrt(2.0 * _TARGET / size / variance), boldest / mean)
+        return float(capitals_against(values, bets, mean))
+
+    if most == 0.0 or capital(most) >= target:
+        return most
+    low, high = 0.0, most
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high) if low else 0.1 * high
+        low, high = (middle, high) if capital(middle) >= target else (low, middle)
+    return low
+
+
+def spread_before(values: Array) -> tuple[Array, Array]:
+    """Return the sums of squared distances from their mean of the numbers before each, and how many these are."""
+    before = np.arange(values.shape[1])
+    total, squares = (power.cumsum(axis=1) - power for power in (values, values**2))
+    return np.maximum(squares - total**2 / np.maximum(before, 1), 0.0), before
+
+
+def capitals_against(values: Array, bets: Array, mean: Any) -> Array:
+    """Return the logarithm of the largest running mean of the systems' capitals against a mean.
+
+    Several means, and their bets, have leading axes before that of the systems.
+    """
+    factors = bets * (values - mean)
+    factors += 1.0
+    parts = range(0, values.shape[1], _TOGETHER)
+    return _running(sum(np.log(factors[..., part : part + _TOGETHER].prod(axis=-1)) for part in parts))
+
+
+def _running(logarithms: Any) -> Array:
+    """Return the logarithm of the largest running mean of capitals whose logarithms are given, along the last axis."""
+    most = logarithms.max(axis=-1, keepdims=True)
+    running = np.exp(logarithms - most).cumsum(axis=-1) / np.arange(1, logarithms.shape[-1] + 1)
+    return most[..., 0] + np.log(running.max(axis=-1))
+
+
 @dataclass(frozen=True, eq=False)
 class _Capital:
     """The largest running mean of the systems' capitals against a mean of at most so much.
@@ -213,9 +267,7 @@ class _Capital:
         logarithms = np.zeros(self.counts.shape[1])
         for value, counts in zip(self.values.tolist(), self.counts, strict=True):
             logarithms += (np.log1p(bets * (value / mean - 1.0)) * counts).sum(axis=1)
-        most = float(logarithms.max())
-        running = np.exp(logarithms - most).cumsum() / np.arange(1, len(logarithms) + 1)
-        return most + math.log(float(running.max()))
+        return float(_running(logarithms))
 
     def lower(self, target: float) -> float:
         """Return the largest mean against which the capital reaches the target."""

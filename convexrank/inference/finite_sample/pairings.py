@@ -16,13 +16,6 @@ The number of right pairs of a random pairing has a generating function that is 
 identity of Goldman, Joichi and White gives the distribution row by row, as a chain that moves by 0 or 1. All zeros of
 such a polynomial are real (Haglund, Ono and Wagner, 1999), so that the number is a sum of independent indicators: with
 many rows the normal distribution is within 0.56 / σ of it (Shevtsova, 2010), which is taken off the share.
-
-The area left of a false positive rate m, over m, is the AUC of the positives and of those negatives that are above the
-threshold of m. The number N of these in a sample of K is not seen, but it is binomial with K and m, and given N they
-are the first N, independent of each other. A bound from the first n negatives, with error ε(n) for each n, holds for
-n = N with an error of :math:`\sum_n P(N = n)\,\varepsilon(n)`. So the worst of these bounds over n is one of the area;
-ε(n) is larger where n itself makes the bound worse. All n from c to d share a bound: of the first n, c drawn at random
-are independent, too, and have no fewer right pairs than the first c, and no more than the last c of the first d.
 """
 
 from __future__ import annotations
@@ -31,9 +24,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import betaincinv, gammaln, ndtr, xlog1py, xlogy
+from scipy.special import betaincinv, ndtr
 
-from convexrank.inference.finite_sample.betting import binomial_range, generator
+from convexrank.inference.finite_sample.betting import generator
 
 Array = np.ndarray
 
@@ -46,9 +39,6 @@ _TRIMMED, _TOGETHER = 16, 64
 # Random orders of tied rows over which the shares are averaged, for the list and for the list upside down.
 _ORDERS = 4
 _BERRY_ESSEEN = 0.56
-# Share of the error for numbers of negatives that are left out on each side; how fast the errors grow with the number,
-# in its deviations, for the lower and the upper end; most numbers, or ranges of them, that are looked at.
-_TAIL, _TILT, _RANGES = 0.03, (1.0, 0.7), 30
 
 
 def auc_bounds(hits: Array, totals: Array, alpha: float) -> tuple[float, float]:
@@ -67,7 +57,7 @@ def auc_bounds(hits: Array, totals: Array, alpha: float) -> tuple[float, float]:
         The lower and the upper bound.
     """
     shares = shares_of_pairings([(hits, totals)])[0]
-    return _lower(shares[0], alpha / 2), 1.0 - _lower(shares[1], alpha / 2)
+    return lower_end(shares[0], alpha / 2), 1.0 - lower_end(shares[1], alpha / 2)
 
 
 def shares_of_pairings(lists: Sequence[tuple[Array, Array]]) -> list[Array]:
@@ -81,13 +71,13 @@ def shares_of_pairings(lists: Sequence[tuple[Array, Array]]) -> list[Array]:
     for hits, totals in lists:
         tied = bool(((hits > 0) & (hits < totals)).any())
         for turn in (1, -1) if tied else (1,):
-            orders += _orders(hits[::turn], totals[::turn], turn, _ORDERS if tied else 1)
+            orders += orders_of(hits[::turn], totals[::turn], turn, _ORDERS if tied else 1)
         ends.append(len(orders))
-    found = _shares(orders)
+    found = shares_of_orders(orders)
     return [np.mean(found[start:end], axis=0) for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _orders(hits: Array, totals: Array, turn: int, number: int) -> list[Array]:
+def orders_of(hits: Array, totals: Array, turn: int, number: int) -> list[Array]:
     """Return which rows are positive, lowest score first; tied rows in random orders, which leave the AUC as it is."""
     level = np.repeat(np.arange(len(totals)), totals)
     label = np.arange(len(level)) - np.repeat(totals.cumsum() - totals, totals) < np.repeat(hits, totals)
@@ -97,7 +87,7 @@ def _orders(hits: Array, totals: Array, turn: int, number: int) -> list[Array]:
     return [label[np.lexsort((rng.random(len(level)), level))][::-turn] for _ in range(number)]
 
 
-def _shares(orders: Sequence[Array]) -> list[Array]:
+def shares_of_orders(orders: Sequence[Array]) -> list[Array]:
     """Return the shares for some orders of rows, lowest score first, of which it is said which rows are positive."""
     boards = [_board(up) for up in orders]
     few = [number for number, (below, _) in enumerate(boards) if len(below) <= _MOST]
@@ -204,7 +194,7 @@ def _normal_shares(below: Array, size: int) -> Array:
     )
 
 
-def _lower(shares: Array, delta: float) -> float:
+def lower_end(shares: Array, delta: float) -> float:
     """Return the lower bound: the least value that is not refuted."""
     pairs = len(shares) - 1
     few = np.flatnonzero(shares[1:] < _SHARE)
@@ -214,58 +204,3 @@ def _lower(shares: Array, delta: float) -> float:
         return float(betaincinv(count, pairs - count + 1, error)) if count and error > 0.0 else 0.0
 
     return max(ends(t - 1, _SHARE * delta), ends(t, float(shares[t]) * delta))
-
-
-def left_lower(hits: Array, totals: Array, share: float, delta: float, upside_down: bool) -> float:
-    """Return the lower bound of the area left of a false positive rate, over that rate; or of 1 minus it.
-
-    Parameters
-    ----------
-    hits, totals : ndarray of int, shape (m,)
-        As for `auc_bounds`. Tied rows stand in a random order.
-    share : float
-        The false positive rate.
-    delta : float
-        Error of the bound.
-    upside_down : bool
-        Whether wrong pairs are counted in place of right ones.
-
-    Returns
-    -------
-    float
-        The bound.
-    """
-    up = _orders(hits, totals, 1, 1)[0]
-    positives, negatives = np.flatnonzero(up), np.flatnonzero(~up)[::-1]
-    counts, errors = _errors(len(negatives), share, delta, upside_down)
-    step, kept, allowed = math.ceil(len(counts) / _RANGES), [], []
-    for place in range(0, len(counts), step):
-        least, most = (int(some) for some in counts[place : place + step][[0, -1]])
-        error = float(errors[place : place + step].min())
-        if error >= 1.0:
-            continue
-        if least == 0:
-            return 0.0
-        first = most - least if upside_down else 0
-        kept.append(up[np.sort(np.concatenate([positives, negatives[first : first + least]]))])
-        allowed.append(error)
-    ends = [
-        _lower(shares[int(upside_down)], error) for shares, error in zip(_shares(kept), allowed, strict=True)
-    ]
-    return min(ends, default=1.0)
-
-
-def _errors(n: int, share: float, delta: float, upside_down: bool) -> tuple[Array, Array]:
-    """Return numbers of negatives left of the limit, and errors for each whose mean over all numbers is delta."""
-    low, high = binomial_range(n, share, _TAIL * delta)
-    counts = np.arange(low, high + 1)
-    chance = np.exp(
-        gammaln(n + 1.0)
-        - gammaln(counts + 1.0)
-        - gammaln(n - counts + 1.0)
-        + xlogy(counts, share)
-        + xlog1py(n - counts, -share)
-    )
-    deviation = math.sqrt(max(n * share * (1.0 - share), 1.0))
-    tilt = np.exp((1.0 if upside_down else -1.0) * _TILT[int(upside_down)] * (counts - n * share) / deviation)
-    return counts, (1.0 - 2.0 * _TAIL) * delta * tilt / float(chance @ tilt)
