@@ -20,6 +20,7 @@ from convexrank.backend.design import gram_of_rows
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import reference_highest
 from convexrank.solvers import through_another
+from convexrank.solvers.descent.smoothed import states
 from convexrank.solvers.through_another import HandedOver
 from tests.tolerances import tolerance
 
@@ -304,8 +305,9 @@ def test_without_a_conic_solver_methods_go_on_without_the_point(monkeypatch):
 def test_a_bound_that_was_proved_stays_where_the_method_that_goes_on_has_none(monkeypatch):
     """The planted bug: the method that goes on begins without the bound."""
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(60, 100))
-    problem = cr.problems.TopPush(1e6 * X, X[:, 0] + 0.3 * rng.normal(size=60) > 0.0, l2=0.1)
+    X = rng.normal(size=(24, 40))
+    problem = cr.problems.TopPush(1e6 * X, X[:, 0] + 0.3 * rng.normal(size=24) > 0.0, l2=0.1)
+    monkeypatch.setattr(states, "_IDLE", 15)
     # too narrow from the first step on
     monkeypatch.setattr(SmoothedRisks, "reach", lambda self, l2: 1.0)
     with pytest.warns(cr.ConvergenceWarning):

@@ -260,7 +260,12 @@ def test_windows_of_any_length_are_the_double_sum(width):
     with np.errstate(invalid="ignore"):
         value = np.where(beyond, short - 0.5 * width, np.where(between, short**2 / (2.0 * width), 0.0))
         slope, hinge = np.where(between, short / width, 1.0 * beyond), np.maximum(short, 0.0)
+        moved = np.where(between, short / width**2, 0.0)
     expected = {"value": value, "slope": slope, "bend": between / width, "hinge": hinge}
+    moving = {
+        "moved_value": np.where(between, 0.5 * moved * np.maximum(short, 0.0), 0.5 * beyond),
+        "moved_slope": moved,
+    }
     for to_lower, weights in ((True, rng.random(300)), (False, rng.random(200))):
         parts = kernel.parts(weights, to_lower=to_lower)
         for name, exact in expected.items():
@@ -268,6 +273,11 @@ def test_windows_of_any_length_are_the_double_sum(width):
             found = getattr(parts, name)()
             assert np.abs(found - whole).max() <= tolerance("summation") * max(1.0, whole.max()), name
             assert found.min() >= 0.0
+        for name, exact in moving.items():  # both fall with the width
+            whole = exact @ weights if to_lower else weights @ exact
+            assert np.abs(getattr(parts, name)() + whole).max() <= tolerance("summation") * max(
+                1.0, whole.max()
+            ), name
     rows, others, every = kernel.listed(10**6)
     assert every == 1
     assert sorted(zip(others, rows, strict=True)) == list(zip(*np.nonzero(between), strict=True))
@@ -275,6 +285,38 @@ def test_windows_of_any_length_are_the_double_sum(width):
     assert len(rows) <= 40
     assert len(set(zip(others, rows, strict=True))) == len(rows) == -(-np.count_nonzero(between) // every)
     assert between[others, rows].all()
+
+
+@pytest.mark.parametrize("name", ["squared hinge", "smooth hinge"])
+def test_columns_are_the_double_sum(name):
+    rng = np.random.default_rng(2)
+    x, y, columns = rng.normal(size=60), rng.normal(size=40), rng.normal(size=(60, 3))
+    up = Scores(Axis("up", np.arange(60), rng.random(60), np.zeros(60, dtype=int), 1))
+    low = Scores(Axis("low", 60 + np.arange(40), rng.random(40), np.zeros(40, dtype=int), 1))
+    function = functions.squared_hinge if name == "squared hinge" else functions.smooth_hinge(0.5)
+    assert function.bend is not None
+    kernel, apart = pair_kernel(PairSums(function, up, low))(x, y), y[:, None] - x
+    for found, exact in zip(
+        kernel.of_columns(columns), (function.slopes(apart)[1], function.bend(apart)), strict=True
+    ):
+        assert np.abs(found - exact @ columns).max() <= tolerance("summation") * 60
+
+
+def test_columns_of_some_rows_have_a_window_that_some_are_within():
+    """There the slope jumps in the middle: a direction needs no more."""
+    rng = np.random.default_rng(3)
+    x, y, columns = rng.normal(size=6000), rng.normal(size=40), rng.normal(size=(600, 3))
+    up = Scores(Axis("up", np.arange(6000), np.ones(6000), np.zeros(6000, dtype=int), 1))
+    low = Scores(Axis("low", 6000 + np.arange(40), np.ones(40), np.zeros(40, dtype=int), 1))
+    some, others = np.arange(0, 6000, 10), np.arange(40)
+    kernel = pair_kernel(PairSums(functions.smooth_hinge(1e-3), up, low))(x, y).among(some, others)
+    assert isinstance(kernel, pairs.WindowedPairs)
+    assert kernel.width > 1e-3
+    short = 1.0 + y[:, None] - x[some]
+    slopes, bends = kernel.of_columns(columns)
+    assert np.abs(slopes - (short > 0.5 * kernel.width) @ columns).max() <= tolerance("summation") * 600
+    within = ((short > 0.0) & (short <= kernel.width)) / kernel.width
+    assert np.abs(bends - within @ columns).max() <= tolerance("summation") * 600 / kernel.width
 
 
 @pytest.mark.parametrize("way", ["chosen", "plain"])

@@ -117,9 +117,10 @@ def logarithms_within(omega: Array, p: float, s: float, logits: Array, chances: 
     slopes = -p * powers / (1.0 + np.exp(logits))
     half = np.diff(ends) / 2.0
     lowest = np.minimum(powers[:-2:2] + slopes[:-2:2] * half, powers[2::2] - slopes[2::2] * half)
-    powers[1::2] = np.maximum(lowest, 1.0)  # as c is
-    means = np.einsum("kr,kr->k", chances, np.exp(-s * omega * powers[:, None]))
-    values = s + np.log(np.maximum(means, _LEAST))
+    powers[1::2] = lowest  # where that is far below c, as of a very large p, nothing is proved
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = np.einsum("kr,kr->k", chances, np.exp(-s * omega * powers[:, None]))
+        values = s + np.log(np.maximum(means, _LEAST))
     totals = positives * np.logaddexp(0.0, logits)
     tangent = positives / (1.0 + np.exp(-middles)) * half
     at_left = values[:-2:2] + totals[:-2:2] - totals[1::2] + tangent
