@@ -253,9 +253,8 @@ def _blocks_of_systems(
 def _pairs(labels: Array, scores: Array) -> Iterator[tuple[Array, Array, Array]]:
     """For each two places of a tuple: whose labels differ, whose order is wrong, and whose scores are tied."""
     for i, j in combinations(range(len(labels)), 2):
-        above, below = labels[i] > labels[j], labels[i] < labels[j]
-        higher, lower = scores[i] > scores[j], scores[i] < scores[j]
-        yield above | below, (above & lower) | (below & higher), ~(higher | lower)
+        differ, level = labels[i] != labels[j], scores[i] == scores[j]
+        yield differ, ((labels[i] > labels[j]) != (scores[i] > scores[j])) & differ & ~level, level
 
 
 def _different(labels: Array, scores: Array, ties: str) -> Array:

@@ -104,10 +104,10 @@ class Disjoint:
         """
         # in an order that is not the caller's
         orders = [_order(sample) for sample in self.samples]
-        samples = [sample[:, order] for sample, order in zip(self.samples, orders, strict=True)]
+        samples = [sample.take(order, axis=1) for sample, order in zip(self.samples, orders, strict=True)]
         rng = generator(np.concatenate([sample.ravel() for sample in samples]))
         if self.beside:
-            behind = [more[:, order] for more, order in zip(self.beside, orders, strict=True)]
+            behind = [more.take(order, axis=1) for more, order in zip(self.beside, orders, strict=True)]
             samples = [np.concatenate(both) for both in zip(samples, behind, strict=True)]
         wanted = min(systems_of(self.size), self.most or _MOST)
         starts = np.unique((np.array(_CHANGES) * self.size).astype(np.int64))
