@@ -1,16 +1,4 @@
-r"""The transform ψ of a loss, by which an excess convex risk bounds an excess 0-1 risk.
-
-.. math:: ψ(x) = H^-\bigl(\tfrac{1+x}2\bigr) - H\bigl(\tfrac{1+x}2\bigr), \qquad
-          H(ρ) = \inf_a\, ρ\,\ell(a) + (1-ρ)\,\ell(-a), \quad
-          H^-(ρ) = \inf_{a(2ρ-1)\le0} ρ\,\ell(a) + (1-ρ)\,\ell(-a)
-
-The 2006 paper prints :math:`H^-((1+x)/2) - H^-((1-x)/2)`, which is 0 everywhere, as :math:`H^-` is symmetric about ½.
-
-Source: Bartlett, Jordan and McAuliffe, Convexity, classification, and risk bounds, Journal of the American Statistical
-Association 101 (2006), Definition 2; Clémençon, Lugosi and Vayatis, Ranking and empirical minimization of U-statistics
-(2006), section 7.
-
-Losses :math:`\ell(z)` of a score difference :math:`z = f_i - f_k`: convex, non-increasing, small when z is large.
+r"""Losses :math:`\ell(z)` of a score difference :math:`z = f_i - f_k`: convex, non-increasing, small when z is large.
 
 A loss is declared once, with :mod:`convexrank.atoms`. Four attributes state the properties that fast oracles use:
 
@@ -23,6 +11,18 @@ A loss is declared once, with :mod:`convexrank.atoms`. Four attributes state the
     sums then take one sort and prefix sums, O(n log n), instead of all pairs;
 ``factorises``
     :math:`\ell(f_i-f_k) = e^{-f_i}e^{f_k}`: pair sums take O(n).
+
+The transform ψ of a loss is the function by which an excess convex risk bounds an excess 0-1 risk:
+
+.. math:: ψ(x) = H^-\bigl(\tfrac{1+x}2\bigr) - H\bigl(\tfrac{1+x}2\bigr), \qquad
+          H(ρ) = \inf_a\, ρ\,\ell(a) + (1-ρ)\,\ell(-a), \quad
+          H^-(ρ) = \inf_{a(2ρ-1)\le0} ρ\,\ell(a) + (1-ρ)\,\ell(-a)
+
+The 2006 paper prints :math:`H^-((1+x)/2) - H^-((1-x)/2)`, which is 0 everywhere, as :math:`H^-` is symmetric about ½.
+
+Source: Bartlett, Jordan and McAuliffe, Convexity, classification, and risk bounds, Journal of the American Statistical
+Association 101 (2006), Definition 2; Clémençon, Lugosi and Vayatis, Ranking and empirical minimization of U-statistics
+(2006), section 7.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """JAX programs, each compiled for as long as its size is worth, and kept on disk for later processes.
 
-Compiled JAX programs on disk, so that a later process loads what an earlier one compiled.
-
 JAX has such a cache of its own, which is set up for a whole process: that is the caller's to decide. The one here is
 for the programs of this package only, and takes in none while JAX's is in use: what JAX has loaded from there loses
-functions when it is stored again. A stored program is machine code, and is loaded by ``pickle``: whoever can write
-it can run code as the user who loads it. So only folders and files are read that belong to the user, and that nobody
-else can write to.
+functions when it is stored again. A stored program is machine code, and is loaded by ``pickle``: whoever can write it
+can run code as the user who loads it. So only folders and files are read that belong to the user, and that nobody else
+can write to.
 """
 
 from __future__ import annotations

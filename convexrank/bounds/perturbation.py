@@ -1,11 +1,9 @@
 r"""Bounds on the change of a minimiser: when one row is left out, and when targets change.
 
-Bounds on the change of the minimiser when one row is left out.
-
-Let w̃ minimise the objective F̃ without row r. With l2 it is λ₂-strongly convex, so w̃ is no further from any w than
-the length of any subgradient of F̃ at w, over λ₂. If the risk is a sum of log-sum-exps and w minimises F, the
-subgradient of F̃ at w is the effect of the row: a term :math:`c\log\sum_j e^{t\theta_j+v_j}` has shares s at w, and
-without row r the others have :math:`s_j/(1-s_r)`. So with the mean :math:`\mu=\sum_j s_jx_j`
+*One row is left out.* Let w̃ minimise the objective F̃ without row r. With l2 it is λ₂-strongly convex, so w̃ is no
+further from any w than the length of any subgradient of F̃ at w, over λ₂. If the risk is a sum of log-sum-exps and w
+minimises F, the subgradient of F̃ at w is the effect of the row: a term :math:`c\log\sum_j e^{t\theta_j+v_j}` has
+shares s at w, and without row r the others have :math:`s_j/(1-s_r)`. So with the mean :math:`\mu=\sum_j s_jx_j`
 
 .. math:: \|\tilde w - w\|_2 \;\le\;
           \frac1{\lambda_2}\Bigl(\Bigl\|\sum_{\text{terms}} ct\,\frac{s_r}{1-s_r}(x_r-\mu)\Bigr\|_2 + \|e\|_2\Bigr)
@@ -15,10 +13,9 @@ is the dual weight α or β. For other risks with weights of rows the certificat
 :math:`\|\tilde w-w\|^2` is at most :math:`2/\lambda_2` times that. Both bounds hold for every w, up to rounding of the
 data.
 
-Change of the minimiser of a learned divergence when the targets change: Theorem 8, and its correction.
-
-Let w and w̃ minimise the marginal objective for targets y and ỹ, with the penalty :math:`\tfrac{\lambda_2}2\|w\|^2`.
-The objective is λ₂-strongly convex, so w̃ is no further from w than the new gradient at w over λ₂, and that gradient is
+*Targets of a learned divergence change:* Theorem 8, and its correction. Let w and w̃ minimise the marginal objective
+for targets y and ỹ, with the penalty :math:`\tfrac{\lambda_2}2\|w\|^2`. The objective is λ₂-strongly convex, so w̃ is
+no further from w than the new gradient at w over λ₂, and that gradient is
 
 .. math:: \nabla\tilde F(w) = \tfrac1n X^\top\bigl[(\tilde s - \tilde y) - (s - y)\bigr] ,
 

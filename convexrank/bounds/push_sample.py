@@ -1,11 +1,10 @@
 r"""A bound on the push risk of all of a family, and the sizes of families: coverings, and subsets cut by halfspaces.
 
-An informative bound on the push risk: uniform over the positives, Chernoff for the negatives.
-
-Let F be the distribution function of a positive's score and :math:`F_I` that of the I positives of the sample. With
-probability at least 1 − δ/2, :math:`F \le F_I + ε` everywhere, with :math:`ε = \sqrt{\ln(2/δ)/(2I)}` (Dvoretzky,
-Kiefer, Wolfowitz and Massart). Given the positives, the K numbers :math:`\min(1, F_I(f_k)+ε)^p` are independent and in
-[0, 1], and the Chernoff bound for their mean holds with probability at least 1 − δ/2. Together
+It is uniform over the positives, and Chernoff's for the negatives. Let F be the distribution function of a positive's
+score and :math:`F_I` that of the I positives of the sample. With probability at least 1 − δ/2, :math:`F \le F_I + ε`
+everywhere, with :math:`ε = \sqrt{\ln(2/δ)/(2I)}` (Dvoretzky, Kiefer, Wolfowitz and Massart). Given the positives, the K
+numbers :math:`\min(1, F_I(f_k)+ε)^p` are independent and in [0, 1], and the Chernoff bound for their mean holds with
+probability at least 1 − δ/2. Together
 
 .. math:: R_p(f)^p \;=\; \mathrm E\,F(f_k)^p \;\le\;
           \mathrm{kl}^{-1}\Bigl(\tfrac1K\sum_k \min(1, F_I(f_k)+ε)^p,\; \tfrac1K\ln\tfrac2δ\Bigr),

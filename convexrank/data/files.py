@@ -1,6 +1,4 @@
-"""Files: lines of any, and tables.
-
-Files as bytes and as lines, plain or compressed: read, or refused with path, line and reason; and written whole.
+"""Files as bytes and as lines, plain or compressed: read, or refused with path, line and reason; and written whole.
 
 Tables with column names: comma-separated values, read as features and a label. Errors name line and column.
 """

@@ -1,8 +1,7 @@
 """Data sets: small ones, generated with fixed seeds, and folds of LETOR collections as they are published.
 
-Small data sets, generated with fixed seeds: the same numbers on each call, without any file.
-
-The data are artificial. Each set shows the use of one kind of method; ``DESCR`` describes how it is generated.
+The small ones are the same numbers on each call, without any file. They are artificial. Each set shows the use of one
+kind of method; ``DESCR`` describes how it is generated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 r"""Base class of divergences, with weights, identities and the cvxpy form, and the intervals that are their domains.
 
-Base class of divergences: sums over entries, weights, domains, the identities and the cvxpy form.
-
 A separable function :math:`\phi(x) = \sum_i w_i\,\varphi(x_i)` is declared by functions of one number. φ and its
 conjugate are written with :mod:`convexrank.atoms`, so that one line lowers to cvxpy, to JAX and to numpy; slopes and
 their inverses have no cvxpy form and are written once for numpy and JAX.

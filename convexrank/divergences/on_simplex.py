@@ -1,11 +1,7 @@
-"""Divergences on the probability simplex, and on polytopes.
-
-Generators of divergences, restricted to the probability simplex.
+"""Divergences on the probability simplex, and on any polytope: there by the entropy of mixtures of its vertices.
 
 The restriction of a separable convex φ to the simplex has a conjugate that is finite everywhere and a bounded domain:
 what the PageRank game asks of a divergence. Everything here runs in numpy.
-
-Divergences whose domain is any polytope: the entropy of mixtures of its vertices.
 """
 
 from __future__ import annotations

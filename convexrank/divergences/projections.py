@@ -1,9 +1,9 @@
 r"""Bregman projections onto hyperplanes, half-spaces, boxes, simplices and monotone cones.
 
-Bregman projections :math:`\operatorname{argmin}_{x\in S} D_\phi(x\|y)` on boxes, simplices and monotone cones.
+They are :math:`\operatorname{argmin}_{x\in S} D_\phi(x\|y)`.
 
-All take the slopes :math:`\theta = \nabla\phi(y)` and move them: by one λ for all entries for a sum, and by pooling
-for an order.
+All take the slopes :math:`\theta = \nabla\phi(y)` and move them: by one λ for all entries for a sum, and by pooling for
+an order.
 """
 
 from __future__ import annotations

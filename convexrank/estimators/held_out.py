@@ -1,7 +1,4 @@
-"""A classifier with probabilities and their intervals, from a ranker.
-
-A classifier whose threshold keeps a promise on new rows.
-"""
+"""Classifiers from a ranker and rows held out: probabilities with intervals, and a threshold that keeps a promise."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Columns of tables: what kind each is, how its entries are read, and the encoder that scikit-learn has for it.
-
-Columns of a table as features: numbers, categories and texts, with gaps; dates are refused by name.
-"""
+"""Columns of a table as features: numbers, categories and texts, with gaps; dates are refused by name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Compiled loops over edges: sums, and residuals.
-
-Compiled loops over edges: building a graph, and the products with it.
+"""Compiled loops over edges: building a graph, the products with it, and residuals.
 
 They release the interpreter's lock, so that threads can share the rows. Those with a range of rows, ``first`` to
 ``last``, take the edges into these rows alone, as an ``EdgeBlock`` has them: those into row i

@@ -1,6 +1,6 @@
 """Compiled sweeps over the nodes of a graph: of one vector, of several, and of norms.
 
-Compiled sweeps over the nodes of a graph: one step of Gauss and Seidel. Edges come as in ``compiled_sums``.
+A sweep is one step of Gauss and Seidel. Edges come as in ``compiled_sums``.
 
 Compiled sweeps for norms over the edges of a graph, and the order in which they are short.
 

@@ -1,6 +1,4 @@
-"""Thresholds that keep a promise on new rows: one of three, each with its threshold and its refusal.
-
-The three promises that a threshold can keep on new rows, each with its threshold and its refusal.
+"""The three promises that a threshold can keep on new rows, each with its threshold and its refusal.
 
 For the false positive rate and the recall the threshold is an order statistic of one class. For the precision several
 thresholds are tested. Given the (k + 1)-th highest score t, the rows above t are a sample of all rows above t, for

@@ -1,17 +1,13 @@
 """Measures of positives and negatives, with what their intervals need: AUC, partial AUC, push risk, the top share.
 
-Precision and recall among the share q of the rows with the highest scores.
-
-The cut of the population is the threshold that a share q of it exceeds. Exact bounds need no uniform band: the number N
-of rows of the sample above that threshold is binomial with a known q, and given N the labels of the N highest rows are
-independent. So the first part of the error says between which two numbers N lies, the second goes to Clopper and
-Pearson's bounds, of which the worst over these N counts. Rows of one score may stand in any order: the worst order
-counts.
-
-Measures of positives and negatives: AUC, partial AUC and push risk, with what the intervals need of them.
-
 Each measure has a value of its own in [0, 1], contributions of the rows (the empirical influence function: the error
 of the value is their sum, but for terms of higher order), and bounds for every sample size.
+
+*Precision and recall* are those among the share q of the rows with the highest scores. The cut of the population is the
+threshold that a share q of it exceeds. Exact bounds need no uniform band: the number N of rows of the sample above that
+threshold is binomial with a known q, and given N the labels of the N highest rows are independent. So the first part of
+the error says between which two numbers N lies, the second goes to Clopper and Pearson's bounds, of which the worst
+over these N counts. Rows of one score may stand in any order: the worst order counts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 r"""The link of a fit, from the points that determine it, and its cost where its values are in an interval.
 
-The cost of a learned divergence whose link takes values in an interval only.
-
-Let φ be infinite outside [a, b] and of its class inside: φ = f + ι_[a,b] with f in the class. Its link is that of f cut
-off at a and b, because the slope of φ* at θ is the maximiser of θx − f(x) over the interval. Conjugates of sums are
-infimal convolutions, so with σ(t) = max(at, bt)
+*Values in an interval.* Let φ be infinite outside [a, b] and of its class inside: φ = f + ι_[a,b] with f in the class.
+Its link is that of f cut off at a and b, because the slope of φ* at θ is the maximiser of θx − f(x) over the interval.
+Conjugates of sums are infimal convolutions, so with σ(t) = max(at, bt)
 
 .. math:: m_{[a,b]}(\theta) = \min_t\; m(\theta - t) + \sum_i \sigma(t_i) - y_i t_i .
 

@@ -1,6 +1,4 @@
-"""An expression in a language: cvxpy, JAX, numpy and LaTeX.
-
-An expression read in a language: cvxpy, JAX; functions and conjugates in numpy, too.
+"""An expression read in a language: cvxpy, JAX; functions and conjugates in numpy, too.
 
 The readings share the composition (which rows, which sign, which weight) and nothing else: a language states the atoms
 by functions of its own library. In numpy certificates read functions so, beside reductions of their own: see

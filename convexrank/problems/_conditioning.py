@@ -5,8 +5,6 @@ A problem with l1 as one of v = w/units, each column with a unit of its own: wha
 A column that is much larger than others makes steps along all others tiny. Its weight has another effect on l1 and l2
 than the weights of others, so that no other strength of the same penalty says the same: the penalty is one of its own.
 
-The same problem in better conditioned features: columns of like size, and without an offset that scores cancel.
-
 Without a penalty the size of a column does not matter. A risk of differences of scores does not change when a row is
 taken away from all rows. Both changes are exact up to the rounding of an entry, and values and gaps stay what they are.
 """

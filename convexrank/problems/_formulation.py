@@ -1,9 +1,4 @@
-"""The base of formulations, and samples of their rows.
-
-A sample of the rows that tells the shape of an objective of very many.
-
-A formulation of one's own: a ranking risk declared once, with labels, queries and weights of rows.
-"""
+"""The base of formulations, also of one's own: a ranking risk declared once; and samples that stand for many rows."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 r"""The least l1 at which w = 0 is a minimiser, and weights that are 0 at every minimiser.
 
-Weights that are 0 at every minimiser, proved by a gap: the rule of gap-safe screening, with a local radius.
-
-Let u be a point of the dual whose bound leaves a gap ε, and u* the dual solution. The dual of a sum of log-sum-exps
-:math:`\sum_m \tfrac{c_m}{t_m} \operatorname{lse}(t_m \cdot)` is a sum of relative entropies, so that the distributions
-α and α* of the terms have :math:`\sum_m \tfrac{c_m}{t_m} \mathrm{KL}(\alpha_m\|\alpha^*_m) \le \varepsilon`. Pinsker's
-inequality then bounds :math:`|x_j^\top(u - u^*)|` by the range of a column, wherever the weight of α is. With the mean
-μ* of a column under α*, its mean m under α and its range ρ, more follows, for 0 < λ ≤ c/ρ and c < 1:
+A gap proves the latter: the rule of gap-safe screening, with a local radius. Let u be a point of the dual whose bound
+leaves a gap ε, and u* the dual solution. The dual of a sum of log-sum-exps :math:`\sum_m \tfrac{c_m}{t_m}
+\operatorname{lse}(t_m \cdot)` is a sum of relative entropies, so that the distributions α and α* of the terms have
+:math:`\sum_m \tfrac{c_m}{t_m} \mathrm{KL}(\alpha_m\|\alpha^*_m) \le \varepsilon`. Pinsker's inequality then bounds
+:math:`|x_j^\top(u - u^*)|` by the range of a column, wherever the weight of α is. With the mean μ* of a column under
+α*, its mean m under α and its range ρ, more follows, for 0 < λ ≤ c/ρ and c < 1:
 
 .. math:: \mathrm{KL}(\alpha\|\alpha^*) \ge
           -\log(1 - \lambda(\mu^* - m)) + \sum_i \alpha_i \log(1 - \lambda(x_{ij} - m))

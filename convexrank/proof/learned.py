@@ -1,7 +1,5 @@
 r"""Learned divergences over balls: with an inner minimum over links, and with scores from a kernel.
 
-Learned divergences over balls: risks with an inner minimum over links.
-
 With both moduli, s < l and k = l − s, or an output range [a, b], for scores in order and targets in order:
 
 .. math:: m(\theta) + \langle y, \theta\rangle = \max_{p, b}\; \langle p, \theta\rangle
@@ -12,9 +10,7 @@ below that of p or of y. For a given p the best b is one isotonic regression, of
 any p, such as the link in floats, gives a minorant whose constant is rational; it is exchanged for all orders of
 scores at once, as p rises. From above m is bounded by any of the two vectors that it is a minimum over.
 
-The proof for scores from a kernel.
-
-With u a slope of the risk at :math:`K\alpha`, the value less the dual value is
+*Scores from a kernel.* With u a slope of the risk at :math:`K\alpha`, the value less the dual value is
 :math:`(\lambda_2\alpha+u)^\top K(\lambda_2\alpha+u)/(2\lambda_2)`, where K has no negative eigenvalue: shown by its
 factorisation over balls, or over fractions where it may be singular.
 

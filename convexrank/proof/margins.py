@@ -1,8 +1,6 @@
 r"""Margin-equipped retargeting over balls: with the squared distance, and with other divergences.
 
-Margin-equipped retargeting with other divergences, over balls.
-
-The cost
+*With other divergences* the cost
 
 .. math:: J(r, s) = (1+C_r)\phi(r) - \langle r, s + C_r q\rangle + \tfrac{C_w}2\|s\|^2 + \phi^*(s) + C_r\phi^*(q)
 
@@ -10,11 +8,10 @@ is jointly convex (Lemma 8, shown over balls). Its tangent at targets and predic
 and the least of that tangent over all targets in order, less rewards, is a linear program whose vertices take two
 values only. Targets that are moved into the constraints exactly give the bound from above. The risk lies between.
 
-Margin-equipped retargeting with the squared distance, over balls: targets and offsets over fractions.
-
-At the midpoints of the scores the best targets are one isotonic regression of what they are near to, rewards included,
-cut off at the bounds, and the best offset is the root of a function that is linear by pieces: both are rational. That
-gives value and gradient there. The gradient is c(1 + C_w)-Lipschitz, which covers the radius of the scores.
+*With the squared distance* targets and offsets are over fractions. At the midpoints of the scores the best targets are
+one isotonic regression of what they are near to, rewards included, cut off at the bounds, and the best offset is the
+root of a function that is linear by pieces: both are rational. That gives value and gradient there. The gradient is c(1
++ C_w)-Lipschitz, which covers the radius of the scores.
 """
 
 from __future__ import annotations

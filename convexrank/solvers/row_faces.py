@@ -1,7 +1,4 @@
-"""The columns of the features, for methods that take a few of them at a time.
-
-What families of methods ask of a problem with rows, beside its objective: the faces of such problems.
-"""
+"""What families of methods ask of a problem with rows, beside its objective: the faces of such problems."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The verifier: compare the fast solver with the exact model, or by what else a problem offers, on many instances.
-
-The verifier: compare the fast solver with the exact model, on random instances or on given ones.
+"""The verifier: compare the fast solver with the exact model, on random instances or on given ones.
 
 For each convex instance it compares the compiled oracle, the cvxpy model, the reference code of the certificate and the
 definition, plain loops from the source's formula, and the solution of the fast solver with that of the conic solver.

@@ -1,17 +1,15 @@
 r"""Rows without a share in a risk, and rows that may be merged.
 
-Lower rows without a share in a mean of the highest sums over pairs, and the risk of the others, which is equal.
+*Without a share:* lower rows in a mean of the highest sums over pairs. A sum :math:`\sum_i a_i \varphi(x_k - x_i)` of a
+φ that does not decrease rises with the score of the lower row k, so that the rows with the highest sums are those with
+the highest scores, which a partition tells before any sum is taken. Rows that are left out get no multiplier: what the
+others prove is proved about all.
 
-A sum :math:`\sum_i a_i \varphi(x_k - x_i)` of a φ that does not decrease rises with the score of the lower row k, so
-that the rows with the highest sums are those with the highest scores, which a partition tells before any sum is taken.
-Rows that are left out get no multiplier: what the others prove is proved about all.
-
-Rows that may be merged: near some scores their mean, with the weight of all, is the same to a risk as they are.
-
-A row of weight 2 is like two rows, and a convex risk does not rise where rows get their mean score. So the risk of
-merged rows is nowhere above that of all, and equal where the rows of a group are on one line of each function: below,
-or above, the border of a mean of the highest, on one side of a hinge's kink. What the merged rows prove is proved about
-all; how good their minimiser is, the risk of all rows there tells.
+*Merged:* near some scores the mean of rows, with the weight of all, is the same to a risk as they are. A row of weight
+2 is like two rows, and a convex risk does not rise where rows get their mean score. So the risk of merged rows is
+nowhere above that of all, and equal where the rows of a group are on one line of each function: below, or above, the
+border of a mean of the highest, on one side of a hinge's kink. What the merged rows prove is proved about all; how good
+their minimiser is, the risk of all rows there tells.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 r"""A risk of hinges with a constraint on hinges: Lagrangian, certificate, proof, exact model; and no feasible point.
 
-Multipliers that prove that no point satisfies a constraint on hinges.
-
-For :math:`0 \le m_r \le c_r` with :math:`\sum_r m_r a_r = 0`, every z has
+Multipliers prove that no point satisfies a constraint on hinges. For :math:`0 \le m_r \le c_r` with :math:`\sum_r m_r
+a_r = 0`, every z has
 
 .. math:: \sum_r c_r (1 - \langle a_r, z\rangle)_+ \ge \sum_r m_r (1 - \langle a_r, z\rangle) = \sum_r m_r.
 
-A linear program finds the largest sum. Its answer balances up to
-rounding; the balance is made exact in rational numbers by moving a few multipliers that are inside of their limits.
+A linear program finds the largest sum. Its answer balances up to rounding; the balance is made exact in rational
+numbers by moving a few multipliers that are inside of their limits.
 """
 
 from __future__ import annotations

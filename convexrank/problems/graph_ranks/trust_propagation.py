@@ -1,7 +1,4 @@
-"""Nodes that can be reached along the edges of a graph.
-
-Trust from good seeds along the links, distrust from bad ones against them.
-"""
+"""Trust from good seeds along the links, distrust from bad ones against them."""
 
 from __future__ import annotations
 

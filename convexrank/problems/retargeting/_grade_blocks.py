@@ -1,13 +1,7 @@
 """Targets in order, in blocks of rows of one grade, and damped steps of Newton for few variables.
 
-Newton's method for smooth convex functions of few variables.
-
-Targets in order, for all that regress on targets of their own choice, and regression on given targets.
-
-Targets in order: what all formulations that regress on targets of their own choice have in common.
-
-The order of a query's rows is given between grades only; within a grade it is hidden, and the best targets have
-the order of the scores there. So every nearest vector of targets is a sort within the blocks of equal grade, and one
+The order of a query's rows is given between grades only; within a grade it is hidden, and the best targets have the
+order of the scores there. So every nearest vector of targets is a sort within the blocks of equal grade, and one
 isotonic regression of each query: all queries in one call on flat arrays, O(n log n).
 """
 

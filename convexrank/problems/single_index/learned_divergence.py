@@ -1,7 +1,4 @@
-"""The published method of chapter 4, GradMaPr: a field, and no gradient.
-
-A generalized linear model with a learned link: the Bregman divergence of chapter 4.
-"""
+"""A generalized linear model with a learned link, the Bregman divergence of chapter 4, and its method GradMaPr."""
 
 from __future__ import annotations
 

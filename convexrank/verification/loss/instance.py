@@ -1,6 +1,4 @@
-"""Instances of a ranking loss, and how a loss is called on them.
-
-Instances of a ranking loss: a few rows; random ones of every kind; and smaller ones that show the same.
+"""Instances of a ranking loss: a few rows; random ones of every kind; and smaller ones that show the same.
 
 Calls of a loss with arrays of numpy, JAX or torch, and its gradient by the differentiation of that library.
 """
