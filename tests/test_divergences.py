@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from convexrank import atoms, divergences
 from convexrank.backend.compilation import jit
+from convexrank.divergences import from_expression
 from tests.tolerances import tolerance
 
 N = 4
@@ -445,3 +446,18 @@ def test_generated_agrees_with_closed_form():
     theta = np.array([-1e-6, -0.3, -1e5])
     assert close(mine.inverse_gradient(theta), theirs.inverse_gradient(theta))
     assert close(mine.conjugate(theta), theirs.conjugate(theta))
+
+
+@pytest.mark.parametrize("upside_down", [False, True])
+def test_slopes_are_inverted_in_few_evaluations(upside_down, monkeypatch):
+    """In the logarithm of the distance from an end the slope of x log x is a line."""
+    atom = atoms.x_log_x if not upside_down else lambda x: atoms.x_log_x(1.0 - x)
+    ends = {"upper": 1.0} if upside_down else {"lower": 0.0}
+    own, seen = divergences.FromGenerator(atom, **ends), []
+    once = from_expression._derivatives
+    monkeypatch.setattr(from_expression, "_derivatives", lambda *given: seen.append(1) or once(*given))
+    sign = -1.0 if upside_down else 1.0
+    distance = np.exp(sign * np.linspace(-3.0, 3.0, 7) - 1.0)
+    found = own.inverse_gradient(np.linspace(-3.0, 3.0, 7))
+    assert close(found, 1.0 - distance if upside_down else distance)
+    assert len(seen) <= 10

@@ -151,8 +151,8 @@ class FromGenerator(Divergence):
         # on the real line that the domain is mapped to, every end is an infinity
         low, high = np.full(theta.shape, -1.0), np.full(theta.shape, 1.0)
         for _ in range(11):  # doublings up to the largest numbers there are
-            above = self._slope(_from_line(low, self.domain)) > theta
-            below = self._slope(_from_line(high, self.domain)) < theta
+            at_low, at_high = self._slope(_from_line(np.stack([low, high]), self.domain))
+            above, below = at_low > theta, at_high < theta
             if not (above | below).any():
                 break
             low = np.clip(np.where(above, 2.0 * low, low), -690.0, 690.0)
@@ -163,7 +163,7 @@ class FromGenerator(Divergence):
             slope, curvature = _derivatives(self.function, x)
             above, below = np.where(slope >= theta, x, above), np.where(slope <= theta, x, below)
             with np.errstate(all="ignore"):
-                newton = x - (slope - theta) / curvature
+                newton = _moved(x, (theta - slope) / curvature, self.domain)
             middle = _from_line(
                 0.5 * (_to_line(below, self.domain) + _to_line(above, self.domain)), self.domain
             )
@@ -277,6 +277,16 @@ def _from_line(t: Array, domain: Interval) -> Array:
     if low:
         return domain.lower + np.exp(t)
     return domain.upper - np.exp(-t) if high else np.sinh(t)
+
+
+def _moved(x: Array, step: Array, domain: Interval) -> Array:
+    """Move by a step; beside one end by that of the logarithm of the distance, in which slopes are nearly linear."""
+    low, high = math.isfinite(domain.lower), math.isfinite(domain.upper)
+    if low == high:
+        return x + step
+    if low:
+        return domain.lower + (x - domain.lower) * np.exp(step / (x - domain.lower))
+    return domain.upper - (domain.upper - x) * np.exp(-step / (domain.upper - x))
 
 
 def _tail(t: Array) -> Array:
