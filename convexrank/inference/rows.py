@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -183,6 +184,11 @@ class Ranked:
     def number_negative(self) -> int:
         """Number of negative rows."""
         return len(self.level) - self.number_positive
+
+    @cached_property
+    def kept(self) -> dict[Any, Any]:
+        """What bounds of several levels are made of, by name."""
+        return {}
 
     def by_row(self, at_positives: Array, at_negatives: Array) -> Array:
         """Return for each row what its class has at its score."""

@@ -335,8 +335,10 @@ class PushRisk(_TwoClasses):
         The probability that the positives are all at or below the negative is the p-th power of the risk.
         """
         p = int(min(self.p, _MOST_BELOW))
-        sides = tuple(ranked.level[side][None] for side in (ranked.positive, ~ranked.positive))
-        found = Disjoint(sides, (p, 1), _all_below)
+        if ("below", p) not in ranked.kept:
+            sides = tuple(ranked.level[side][None] for side in (ranked.positive, ~ranked.positive))
+            ranked.kept["below", p] = Disjoint(sides, (p, 1), _all_below)
+        found = ranked.kept["below", p]
         return found if p == self.p and found.size >= _TUPLES * p**3 else None
 
     def exact(self, ranked: Ranked, alpha: float) -> Bounds:
