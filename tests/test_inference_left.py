@@ -65,7 +65,7 @@ def test_groups_are_asked_for_each_number_of_negatives(upper):
     kept = errors < 1.0
     each = [bound(up, counts[k : k + 1], errors[k : k + 1]) for k in np.flatnonzero(kept)]
     found = bound(up, counts[kept], errors[kept])
-    assert found == pytest.approx(max(each) if upper else min(each), abs=0.03)
+    assert found == pytest.approx(max(each) if upper else min(each), abs=tolerance("drawn groups"))
     assert abs(found - np.median(each)) > 0.005
 
 

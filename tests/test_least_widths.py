@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from convexrank import inference
+from tests.tolerances import tolerance
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
@@ -30,7 +31,9 @@ def test_power_is_that_of_the_likelihood_ratio(floors):
     z, alpha = np.random.default_rng(0).normal(size=100_000), 0.05
     for d in (0.5, 2.0):
         power = floors._power(np.sort(d * z - d**2 / 2), alpha)
-        assert power == pytest.approx(stats.norm.cdf(d - stats.norm.ppf(1 - alpha)), abs=0.01)
+        assert power == pytest.approx(
+            stats.norm.cdf(d - stats.norm.ppf(1 - alpha)), abs=tolerance("monte_carlo_power")
+        )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +49,9 @@ def test_slopes_are_derivatives(floors, metric, options):
     found = (value(*near)[0] - start) / step
     wanted = sum(slope @ (other - law) for slope, law, other in zip(slopes, laws, moved, strict=True))
     factor = start ** (1 - 3.0) if metric == "push_risk" else 1.0  # slopes of the third power, over three
-    assert found == pytest.approx(wanted * factor, rel=0.02, abs=1e-4)
+    assert found == pytest.approx(
+        wanted * factor, rel=tolerance("slope of a width"), abs=tolerance("small slope of a width")
+    )
 
 
 def test_of_many_rows_the_floor_is_that_of_normal_numbers(floors):

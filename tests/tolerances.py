@@ -49,6 +49,17 @@ TOLERANCES: dict[str, float] = {
     "monte_carlo_variance": 0.15,
     # Coverage of 95 % intervals over 1500 samples has standard deviation 0.6 %; three and a half of them.
     "monte_carlo_coverage": 0.02,
+    # Power of a test from 100 000 draws: its standard deviation is at most .0016; six of them.
+    "monte_carlo_power": 0.01,
+    # A quotient of differences with step 1e-6 of sums over 40 x 40 cells, whose kinks are between cells.
+    "slope of a width": 0.02,
+    "small slope of a width": 1e-4,
+    # An upper bound of a mean on a grid of its roots that is seven times as coarse as that of the lower bound.
+    "coarse grid of means": 0.01,
+    # Thirty-two halvings of an interval of length 1, against a loop.
+    "halved mean": 1e-6,
+    # Bounds from systems of groups that are drawn anew: their spread is about a tenth of the width of .2.
+    "drawn groups": 0.03,
     # The README example: fast and exact both stop near 1e-8; the conic solver's value is looser than its stop.
     "readme": 1e-6,
     # Steps of boosting against pairwise sums: both root searches stop at rounding, which curvature magnifies.
