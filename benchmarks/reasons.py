@@ -112,8 +112,6 @@ REASONS: dict[str, str] = {
         ".15 above the risk at least, where the asymptotic interval reaches .06. No interval with equal errors at both "
         "ends is below 1.56 (the table of least widths). The rest is the bets' own."
     ),
-    r"^m_ary_risk_interval": "Each of the rounds draws all rows in a new order and goes through them.",
-    r"^monitor": "The bets of each day are evaluated on that day's rows, thirty times.",
     r"1000 bootstraps": (
         "Each resample has its own weights, steps and certificate. All rows are read some five times in single "
         "precision and once in double, 2·10^6 exponentials and 1.8·10^8 operations each time, and resamples cannot "
