@@ -464,17 +464,20 @@ def bet(values, delta):
 
 
 @settings(max_examples=30)
-@given(data=lists(least=1), p=st.sampled_from([1.5, 2.5]))
-def test_push_risk_from_below_is_the_two_steps(data, p):
-    """Against its definition, where p is not whole: one negative at a time, and the bets in plain loops."""
+@given(data=lists(least=1), p=st.sampled_from([1.5, 2.5, 40.0]))
+def test_push_risk_is_the_two_steps(data, p):
+    """From below where p is not whole, and of large p: one negative at a time, and the bets in plain loops."""
     y, s = data
     up, down = s[y == 1], s[y == 0]
     i, k, alpha = len(up), len(down), 0.05
     band = alpha * math.sqrt(k) / (math.sqrt(i) + math.sqrt(k))
-    low = np.array([ends_of_shares(sum(a <= b for a in up), i, band)[0] for b in down]) ** p
+    low, high = (np.array([ends_of_shares(sum(a <= b for a in up), i, band) for b in down]) ** p).T
     found = inference.push_risk_interval(y, s, p)
     side = (alpha - band) / 2
     assert found.lower == pytest.approx(min(bet(low, side) ** (1 / p), found.estimate), abs=GRID)
+    if p == 40.0:
+        above = (1 - bet(1 - high, side)) ** (1 / p)
+        assert found.upper == pytest.approx(max(above, found.estimate), abs=GRID)
 
 
 @given(data=lists(least=1))

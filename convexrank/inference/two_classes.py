@@ -360,24 +360,24 @@ class PushRisk(_TwoClasses):
             levels = np.arange(len(ranked.hits)) + draw
             up, down = np.repeat(levels, ranked.hits), np.repeat(levels, ranked.totals - ranked.hits)
             return power_lower(up, down, int(self.p), alpha / 2) ** (1.0 / self.p)
-        return self._in_two_steps(ranked, alpha)[0]
+        return self._in_two_steps(ranked, alpha, upper=False)
 
     def upper(self, ranked: Ranked, alpha: float) -> float:
         """Return the upper bound by ranks where p is not large."""
         if self.p <= _MOST_IN_GROUP:
             below = ranked.hits[::-1].cumsum()[::-1][ranked.level[~ranked.positive]]
             return power_upper(below, ranked.number_positive, self.p, alpha / 2) ** (1.0 / self.p)
-        return self._in_two_steps(ranked, alpha)[1]
+        return self._in_two_steps(ranked, alpha, upper=True)
 
-    def _in_two_steps(self, ranked: Ranked, alpha: float) -> Bounds:
-        """Return bounds by a uniform band for the heights, then betting for the mean over the negatives."""
+    def _in_two_steps(self, ranked: Ranked, alpha: float, *, upper: bool) -> float:
+        """Return an end by a uniform band for the heights, then betting for the mean over the negatives."""
         positives, negatives = ranked.number_positive, ranked.level[~ranked.positive]
         band, side = error_split(alpha, positives, len(negatives))
-        below = ranked.hits[::-1].cumsum()[::-1]
-        lows, highs = (ends[negatives] ** self.p for ends in uniform_ends(below, positives, band))
-        return lower_mean(lows, side) ** (1.0 / self.p), (1.0 - lower_mean(1.0 - highs, side)) ** (
-            1.0 / self.p
+        ends = (
+            uniform_ends(ranked.hits[::-1].cumsum()[::-1], positives, band)[int(upper)][negatives] ** self.p
         )
+        mean = 1.0 - lower_mean(1.0 - ends, side) if upper else lower_mean(ends, side)
+        return mean ** (1.0 / self.p)
 
 
 @dataclass(frozen=True)

@@ -205,16 +205,10 @@ def blocks(values: Array, most: int) -> Array:
 
 def lower_mean(values: Array, delta: float) -> float:
     """Return the lower bound of the mean with an error of delta; it is precise near 0, of which roots are taken."""
-    return float(lower_means(values, np.array([delta]))[0])
-
-
-def lower_means(values: Array, deltas: Array) -> Array:
-    """Return the lower bounds of the mean with several errors, each by itself."""
     mean, n = float(values.mean()), len(values)
-    firsts = [mean_lower(mean, n, _FIRST * delta) for delta in deltas.tolist()]
-    return _bounds(
-        values, firsts, [_roots(first, mean, _GRID / math.sqrt(n)) for first in firsts], deltas, _BOLDEST
-    )
+    first = mean_lower(mean, n, _FIRST * delta)
+    grid = _roots(first, mean, _GRID / math.sqrt(n))
+    return float(_bounds(values, [first], [grid], np.array([delta]), _BOLDEST)[0])
 
 
 def upper_means(values: Array, deltas: Array) -> Array:
