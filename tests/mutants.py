@@ -48,7 +48,7 @@ MODULES = {
     "modelling/log_sum_exps/terms": "tests/test_many_rows.py tests/test_log_sum_exps.py",
     "modelling/rules": f"{_READ}",
     "modelling/program": f"tests/test_pair_rule.py {_READ}",
-    "modelling/steps": f"tests/test_pair_rule.py tests/test_smoothing.py {_READ}",
+    "modelling/steps": f"tests/test_curvature.py tests/test_pair_rule.py tests/test_smoothing.py {_READ}",
     "modelling/curvature": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
     "modelling/hessian_products": "tests/test_curvature.py tests/test_second_order.py tests/test_smoothing.py"
     f"::test_smooth_functions_of_random_risks_are_those_of_their_differences {_READ}",
@@ -184,6 +184,13 @@ EQUIVALENT = {
                 "self._mean_of_highest(node.over, node.caps, x[{}])",
                 "self._of(node.function, x[{}])",
             )
+        },
+        **{
+            (
+                f"values = np.broadcast_to(x[0], node.{shape})",
+                f"values = np.broadcast_to(x[ -1], node.{shape})",
+            ): "of one argument the first is the last"
+            for shape in ("shares.shape", "logs.shape", "over.rows.shape")
         },
         (
             "following = np.flatnonzero(~last) + 1 if node.upper is not node.lower else following",

@@ -32,6 +32,7 @@ from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.expressions import Affine, Elementwise, PairMeans
 from convexrank.modelling.groups import Groups, ListedPairs
 from convexrank.modelling.hessian_products import hessian_product
+from convexrank.modelling.kernels.exponentials import LogisticPairs
 from tests.expression_readings import (
     off,
 )
@@ -458,6 +459,33 @@ def test_a_gradient_is_the_same_with_and_without_what_is_known_before_the_scores
         if np.isfinite(value) and np.isfinite(gradient).all():
             assert off(value, values[-1].sum()) < tolerance("summation")
             assert off(gradient, expected) < tolerance("summation")
+
+
+def test_logistic_pairs_are_gone_through_once_where_the_adjoint_is_known(monkeypatch):
+    """And twice below a function, whose slope is known after the sums are."""
+    calls, both = [], LogisticPairs.both
+    monkeypatch.setattr(LogisticPairs, "both", lambda self, *x: calls.append(x) or both(self, *x))
+    f, scores = grades_of_queries(True), np.random.default_rng(0).normal(size=20)
+    sums = pair_sums(functions.softplus, f.rows, f.rows, f.grades)
+    for root, passes in ((mean(sums), 1), (mean(square(sums)), 0)):
+        calls.clear()
+        value, gradient = program.Program(root, 20).value_and_gradient(scores)
+        assert len(calls) == passes
+        wanted, slopes = 0.0, np.zeros(20)
+        for query in range(3):
+            rows = [row for row in range(20) if row // 7 == query]
+            for k in rows:
+                above = [i for i in rows if i % 4 > k % 4]
+                weights = np.array([i % 3 + 1.0 for i in above])
+                rises = scores[k] - scores[above]
+                one = weights @ np.logaddexp(0.0, rises)
+                share = (k % 3 + 1.0) / sum(i % 3 + 1.0 for i in rows)
+                wanted += share * (one if passes else one**2)
+                pulls = share * (1.0 if passes else 2.0 * one) * weights / (1.0 + np.exp(-rises))
+                slopes[k] += pulls.sum()
+                slopes[above] -= pulls
+        assert off(value, wanted) < tolerance("summation")
+        assert off(gradient, slopes) < tolerance("summation")
 
 
 LISTED = {
