@@ -14,6 +14,7 @@ import compileall
 import importlib
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -49,7 +50,8 @@ MODULES = {
     "modelling/program": f"tests/test_pair_rule.py {_READ}",
     "modelling/steps": f"tests/test_pair_rule.py tests/test_smoothing.py {_READ}",
     "modelling/curvature": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
-    "modelling/hessian_products": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
+    "modelling/hessian_products": "tests/test_curvature.py tests/test_second_order.py tests/test_smoothing.py"
+    f"::test_smooth_functions_of_random_risks_are_those_of_their_differences {_READ}",
     "modelling/conjugate": f"tests/test_infimum.py {_READ}",
     "modelling/recession": f"tests/test_separability.py {_READ}",
     "modelling/certificates/balls": f"{_READ}",
@@ -319,6 +321,15 @@ EQUIVALENT = {
     },
 }
 
+# Whether lists are of one length is asked where they always are.
+_STRICT = re.compile(r"strict=(True|False)")
+
+
+def says_the_same(module: str, was: str, now: str) -> bool:
+    """Whether no test can notice that a line has changed."""
+    return (was, now) in EQUIVALENT.get(module, {}) or _STRICT.sub("", was) == _STRICT.sub("", now)
+
+
 # Annotations are not evaluated, decorators of protocols and dataclasses are checked by the type checker.
 _IDLE = ("core/ReplaceBinaryOperator_BitOr", "core/RemoveDecorator")
 # Imported once, before the forks; JAX starts its threads later, in each.
@@ -429,7 +440,7 @@ def examine(copy: Path, module: str, sample: int, seed: int) -> tuple[int, int, 
     original, killed, survived, equivalent = path.read_text(), 0, 0, 0
     for mutant in chosen(mutants_of(path), sample, seed):
         text = mutant.text
-        if mutant.lines in EQUIVALENT.get(module, {}):
+        if says_the_same(module, *mutant.lines):
             equivalent += 1
             continue
         try:

@@ -10,6 +10,7 @@ import pytest
 
 import convexrank as cr
 from convexrank import losses
+from convexrank.data import as_groups
 from convexrank.data.fields import plain, recorded
 from convexrank.modelling import (
     functions,
@@ -28,11 +29,12 @@ from convexrank.modelling.certificates.balls import in_balls
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.expressions import Affine, Elementwise, PairMeans
+from convexrank.modelling.groups import Groups, ListedPairs
 from convexrank.modelling.hessian_products import hessian_product
 from tests.expression_readings import (
     off,
 )
-from tests.random_expressions import random_groups
+from tests.random_expressions import random_groups, random_instance, scores_apart
 from tests.tolerances import tolerance
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -76,6 +78,11 @@ REFUSED = {
         lambda: rules.log(rules.total(rules.hinge(F.positive))),
         "not convex",
         "log(total(hinge(positive)))",
+    ),
+    "a logarithm of a sum without a row": (
+        lambda: rules.log(rules.total(rules.exp(F.rows), np.arange(len(F.rows.axis.rows)))),
+        "not convex",
+        "log(total(exp(rows)))",
     ),
     "a power below 1": (
         lambda: rules.power(rules.hinge(F.positive), 0.5),
@@ -151,6 +158,8 @@ def test_what_is_not_convex_is_refused_with_its_place(case):
         (lambda: rules.spectral_sum(F.positive, ("top", 1.5)), "at most 1"),
         (lambda: rules.spectral_sum(F.positive, ("top", 0)), "at least 1"),
         (lambda: rules.huber(F.positive, 0.0), "width is 0.0"),
+        (lambda: rules.pair_means(losses.Hinge(), F.positive, F.negative, 0.0), "lowest is 0.0"),
+        (lambda: rules.pair_means(losses.Hinge(), F.positive, F.negative, 1.1), "lowest is 1.1"),
         (lambda: rules.power(rules.hinge(F.positive), math.inf), "p is inf"),
         (lambda: rules.pair_sums(losses.Hinge(), F.rows, F.rows, F.grades[1:]), "one group"),
         (lambda: rules.pair_sums(losses.Hinge(), F.positive, F.negative, F.grades), "one group"),
@@ -194,6 +203,88 @@ PRINTED = {
         lambda f: rules.total(rules.exp(0.5 * (f.negative + rules.log_sum_exp(-f.positive)))),
     ),
 }
+
+
+@pytest.mark.parametrize("loss", [functions.softplus, functions.squared_hinge, functions.exp])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_at_a_threshold_the_mean_loss_of_each_query_is_the_target(loss, weighted):
+    rng = np.random.default_rng(0)
+    axis, scores = F.rows.axis, rng.normal(size=len(F.y))
+    weights = rng.uniform(0.5, 2.0, size=len(axis.rows)) if weighted else axis.weights
+    node = rules.threshold(2.0 * F.rows, loss, 0.3, 1.5, None if not weighted else weights)
+    made = program.Program(node, len(F.y))
+    levels = axis.spread(made.up(scores)[0][-1])
+    reached = [loss.plain(1.5 * (2.0 * scores[row] - t)) for row, t in zip(axis.rows, levels, strict=True)]
+    means = axis.sums(weights * np.array(reached)) / axis.sums(weights)
+    assert off(means, np.full(F.count, 0.3)) < tolerance("summation")
+
+
+def mean_of_top(x, weights, mass):
+    """The mean of the highest entries of so much weight, one after the other."""
+    left = mass = min(mass, sum(weights))
+    found = 0.0
+    for value, weight in sorted(zip(x, weights, strict=True), reverse=True):
+        found += value * min(weight, left)
+        left -= min(weight, left)
+    return found / mass
+
+
+HIGHEST = {
+    "the highest": (lambda x, a: rules.mean_of_highest(x, 1, weights=a), lambda x, a: mean_of_top(x, a, 1)),
+    "two": (lambda x, a: rules.mean_of_highest(x, 2, weights=a), lambda x, a: mean_of_top(x, a, 2)),
+    "more than all": (
+        lambda x, a: rules.mean_of_highest(x, 99, weights=a),
+        lambda x, a: mean_of_top(x, a, 99),
+    ),
+    "a share": (
+        lambda x, a: rules.mean_of_highest(x, share=0.4, weights=a),
+        lambda x, a: mean_of_top(x, a, 0.4 * sum(a)),
+    ),
+    "a small share": (lambda x, a: rules.mean_of_highest(x, share=0.01, weights=a), lambda x, a: max(x)),
+    "all": (
+        lambda x, a: rules.mean_of_highest(x, share=1.0, weights=a),
+        lambda x, a: mean_of_top(x, a, sum(a)),
+    ),
+    "thirds": (
+        lambda x, a: rules.spectral_sum(x, [0.1, 0.3, 0.6], a),
+        # 0.1 of each third, 0.2 more of the higher two, 0.3 more of the highest
+        lambda x, a: (
+            0.3 * mean_of_top(x, a, sum(a))
+            + 0.4 * mean_of_top(x, a, 2.0 * sum(a) / 3.0)
+            + 0.3 * mean_of_top(x, a, sum(a) / 3.0)
+        ),
+    ),
+    "top of a spectrum": (
+        lambda x, a: rules.spectral_sum(x, ("top", 2), a),
+        lambda x, a: mean_of_top(x, a, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HIGHEST)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_means_of_the_highest_count_one_row_after_the_other(case, weighted):
+    make, plain_one = HIGHEST[case]
+    rng, f = np.random.default_rng(0), Groups(np.arange(11) % 2 * 1.0, as_groups(np.arange(11) // 5, 11))
+    axis, scores = f.rows.axis, rng.normal(size=11)
+    weights = rng.uniform(0.3, 2.0, size=len(axis.rows)) if weighted else np.ones(len(axis.rows))
+    value, _ = program.Program(make(f.rows, weights), 11).value_and_gradient(scores)
+    x, parts = scores[axis.rows], [axis.query == q for q in range(f.count)]
+    assert off(value, sum(plain_one(x[here], weights[here]) for here in parts)) < tolerance("summation")
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_means_over_the_lowest_rows_count_one_pair_after_the_other(share):
+    rng, qid = np.random.default_rng(1), np.arange(13) // 7
+    y, scores, weights = np.arange(13) % 2 * 1.0, rng.normal(size=13), rng.integers(1, 4, size=13) * 1.0
+    f = Groups(y, as_groups(qid, 13), weights)
+    node = total(rules.pair_means(losses.Logistic(), 2.0 * f.positive, f.negative, share))
+    wanted = 0.0
+    for k in np.flatnonzero(y == 0.0):
+        above = np.flatnonzero((y == 1.0) & (qid == qid[k]))
+        parts = np.logaddexp(0.0, scores[k] - 2.0 * scores[above])  # the lower the row, the larger
+        wanted += weights[k] * mean_of_top(parts, weights[above], share * weights[above].sum())
+    assert off(program.Program(node, 13).value_and_gradient(scores)[0], wanted) < tolerance("summation")
 
 
 def structure(node):
@@ -253,6 +344,74 @@ def test_signs_of_sums_are_those_of_their_parts():
 
 
 # --- what readings find once, and numbers that remember ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_pairs_and_rows_by_query_are_those_of_a_double_loop(graded):
+    for seed in range(20):
+        f = random_groups(Random(seed), graded)
+        ends = (f.rows, f.rows, f.grades) if graded else (f.positive, f.negative)
+        leaf, rows = f.rows.axis, range(len(f.y))
+        query = {int(row): int(number) for row, number in zip(leaf.rows, leaf.query, strict=True)}
+        pairs = [(i, k) for i in query for k in query if query[i] == query[k] and f.y[i] > f.y[k]]
+        made = program.Program(mean(pair_sums(functions.huber(1.0), *ends)) + mean(f.rows), len(f.y))
+        assert made.pair_count == made.curved_pairs == len(pairs)
+        running = program.Program(mean(pair_sums(functions.exp, *ends)), len(f.y))
+        assert running.curved_pairs == 0
+        assert made.query.tolist() == [query.get(row, -1) for row in rows]
+        order, starts = made.by_query
+        assert order.tolist() == sorted(query, key=lambda row: (query[row], row))
+        assert np.diff(starts).tolist() == [list(query.values()).count(number) for number in range(f.count)]
+
+
+def test_a_gradient_is_the_same_with_and_without_what_is_known_before_the_scores_are():
+    """Affine parts at the top of a risk are one slope, which is added up once."""
+    for seed in range(20):
+        random = Random(seed)
+        instance = random_instance(random)
+        made, scores = instance.program, scores_apart(random, instance.rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value, gradient = made.value_and_gradient(scores)
+            values, memories = made.up(scores)
+            expected = made.placed(made.down(memories))
+        if np.isfinite(value) and np.isfinite(gradient).all():
+            assert off(value, values[-1].sum()) < tolerance("summation")
+            assert off(gradient, expected) < tolerance("summation")
+
+
+LISTED = {
+    "a mean": (lambda d: mean(d), lambda x: x.mean()),
+    "of functions": (lambda d: total(softplus(-d)), lambda x: np.logaddexp(0.0, -x).sum()),
+    "of functions and itself": (
+        lambda d: total(softplus(-d)) + 0.5 * mean(d),
+        lambda x: np.logaddexp(0.0, -x).sum() + 0.5 * x.mean(),
+    ),
+    "a level": (lambda d: rules.exp(log_sum_exp(2.0 * d)), lambda x: np.exp(2.0 * x).sum()),
+}
+
+
+@pytest.mark.parametrize("case", LISTED)
+def test_a_risk_of_listed_pairs_is_that_of_a_loop_over_lower_rows(case):
+    make, plain_one = LISTED[case]
+    pairs, scores = (
+        np.array([[4, 0], [1, 2], [3, 0], [0, 2], [2, 2], [4, 0]]),
+        np.array([0.3, -1.0, 0.5, 2.0, 0.1]),
+    )
+    made = program.Program(make(ListedPairs(pairs).differences), 6)
+
+    def risk(scores):
+        parts = [np.array([scores[i] - scores[k] for i, k in pairs if k == lower]) for lower in (0, 2)]
+        return sum(plain_one(part) for part in parts)
+
+    assert made.pair_count == len(pairs)
+    scores, h = np.append(scores, 7.0), tolerance("difference_step")
+    value, gradient = made.value_and_gradient(scores)
+    values, memories = made.up(scores)
+    assert off(value, risk(scores)) < tolerance("summation")
+    assert off(values[-1].sum(), value) < tolerance("summation")
+    assert off(made.placed(made.down(memories)), gradient) < tolerance("summation")
+    slopes = [(risk(scores + h * one) - risk(scores - h * one)) / (2.0 * h) for one in np.eye(6)]
+    assert off(gradient, slopes) < tolerance("central difference")
 
 
 class Centred(cr.Formulation):
