@@ -160,6 +160,13 @@ EQUIVALENT = {
             "not 1": "the same",
         }.items()
     },
+    "modelling/program": {
+        (
+            "found = up(values[only]) if only >= 0 else up(*map(values.__getitem__, args))",
+            f"found = up(values[only]) if only {now} else up(*map(values.__getitem__, args))",
+        ): "one argument is also the only one of a list"
+        for now in ("> 0", ">= 1", "== 0", "is 0")
+    },
     "modelling/recession": {
         (
             "up, down = node.function.recession(np.array([1.0, -1.0])).tolist()",

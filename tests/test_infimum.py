@@ -11,6 +11,7 @@ import convexrank as cr
 from convexrank.modelling import conjugate
 from convexrank.modelling.expressions import Highest, LogSumExp, Maximum
 from convexrank.modelling.language import Numpy
+from tests.expression_readings import evaluated, off
 from tests.random_expressions import random_instance, scores_apart
 from tests.tolerances import tolerance
 
@@ -40,6 +41,23 @@ def test_multipliers_without_any_slope_bound_the_risk_everywhere():
             assert value >= -cost - close * max(1.0, abs(cost), abs(value))
             assert conjugate.infimum(program) <= value + close * max(1.0, abs(value))
     assert min(held.values()) >= 5, held
+
+
+def test_multipliers_that_satisfy_the_constraints_are_kept():
+    """Those of the scores do; there Fenchel's inequality is an equality, which others would loosen."""
+    close, seen = tolerance("summation"), set()
+    for seed in range(40):
+        draw = Random(seed)
+        instance = random_instance(draw)
+        program, scores = instance.program, np.array(scores_apart(draw, instance.rows))
+        if not conjugate.has_conjugate(program) or evaluated(instance, scores) is None:
+            continue
+        given = conjugate.multipliers(program, scores)
+        found = conjugate.feasible(program, Numpy(), given)
+        for k, v in given.items():
+            assert off(found[k], v) < close, seed
+            seen.add(type(program.nodes[k]).__name__)
+    assert len(seen) >= 8, seen
 
 
 def test_parts_of_any_size_are_brought_onto_the_simplex():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from random import Random
 
@@ -24,7 +25,7 @@ from convexrank.modelling import (
     square,
     total,
 )
-from convexrank.modelling.certificates import reference
+from convexrank.modelling.certificates import reference, rounding
 from convexrank.modelling.certificates.balls import in_balls
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.certificates.rounding import sizes_of_terms
@@ -326,10 +327,90 @@ def test_a_shift_changes_nothing_up_to_the_rounding_of_shares(seed):
     )
 
 
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("name", ["hinge", "huber", "squared_hinge", "square"])
+def test_slopes_of_pairs_far_out_are_those_of_a_double_loop(name, graded):
+    """On lines: the function has the slopes of a hinge or of Huber's function; beyond any line: infinite."""
+    loss = functions.huber(0.5) if name == "huber" else getattr(functions, name)
+    f, d = grades_of_queries(graded), np.random.default_rng(0).normal(size=20)
+    for alike in (False, True):  # with scores that are alike no pair rises
+        d = np.zeros(20) if alike else d
+        node = pair_sums(loss, *((f.rows, f.rows, f.grades) if graded else (f.positive, f.negative)))
+        wanted = 0.0
+        for i, k in zip(*node.pairs, strict=True):
+            apart = d[node.axis.rows[k]] - d[node.upper_axis.rows[i]]
+            far = {"hinge": max(apart, 0.0), "huber": 0.5 * abs(apart)}
+            side = apart > 0.0 if name == "squared_hinge" else apart != 0.0
+            wanted += node.upper_axis.weights[i] * far.get(name, math.inf if side else 0.0)
+        found = recession.recession(program.Program(total(node, 1.0), 20), d)
+        assert found == pytest.approx(wanted, rel=tolerance("summation"))
+
+
+@pytest.mark.parametrize("length", [1e-250, 1e-14, 1.0, 1e14])
+def test_a_direction_of_any_length_falls_as_one_of_length_1_does(length):
+    risk = program.Program(rules.mean(softplus(-F.positive)) + rules.maximum(F.negative), len(F.y))
+    d = np.zeros(len(F.y))
+    d[F.positive.axis.rows] = 2.0
+    for lower, expected in (
+        (0.0, (0.0, True)),
+        (-1.0, (-F.count * length, True)),
+        (1e-20, (0.0, True)),
+        (1.0, (F.count * length, False)),
+    ):
+        d[F.negative.axis.rows] = lower
+        assert recession.far_out(risk, length * d) == pytest.approx(
+            expected, rel=tolerance("summation"), abs=0.0
+        )
+
+
+FALLING = {
+    "affine": lambda f: total(f.rows),
+    "softplus": lambda f: total(softplus(f.rows)),
+    "hinge": lambda f: total(rules.hinge(f.rows)),
+    "no share of one row": lambda f: total(softplus(f.rows), np.array([0.0, 1.0, 1.0, 1.0])),
+    "log-sum-exp": lambda f: log_sum_exp(f.rows),
+    "log-sum-exp of softplus": lambda f: log_sum_exp(softplus(f.rows)),
+    "two of softplus": lambda f: rules.mean_of_highest(softplus(f.rows), 2),
+    "two of hinges": lambda f: rules.mean_of_highest(rules.hinge(f.rows), 2),
+    "threshold of softplus": lambda f: rules.threshold(f.rows, functions.softplus, 0.5, 2.0),
+    "threshold of squared hinges": lambda f: rules.threshold(
+        softplus(f.rows), functions.squared_hinge, 0.5, 2.0
+    ),
+    "levels": lambda f: total(rules.cumulative_log_sum_exp(f.rows, f.grades)),
+    "levels of softplus": lambda f: total(rules.cumulative_log_sum_exp(softplus(f.rows), f.grades)),
+    "pairs": lambda f: total(pair_sums(losses.Logistic(), f.rows, f.rows, f.grades)),
+    "pairs of hinges": lambda f: total(pair_sums(losses.Hinge(), f.rows, f.rows, f.grades)),
+}
+
+
+@pytest.mark.parametrize("case", FALLING)
+def test_a_risk_falls_for_ever_where_it_falls_far_out_beside_its_slope(case):
+    """Far out hinges are on their lines, and exponentials still move; of several entries it is certain where all do."""
+    f = Groups(np.array([0.0, 1.0, 0.0, 2.0]), None)
+    made, certain = program.Program(FALLING[case](f), 4), 0
+    for d in itertools.product((-1.0, 0.0, 1.0), repeat=4):
+        near, far = (made.value_and_gradient(t * np.array(d))[0] for t in (3.0, 6.0))
+        falls = near - far + 3.0 * recession.recession(made, np.array(d)) > 1e-9
+        found = recession.falls(made, np.array(d))
+        assert falls or not found, d
+        # above their kinks functions fall beside their slopes, too, but slower than these are rounded
+        several = case in ("two of softplus", "threshold of squared hinges", "pairs")
+        exact = max(d) < 0.0 or (max(d) == 0.0 and not several)
+        assert not exact or found == falls, d
+        certain += found
+    assert (certain > 0) == (case not in ("affine", "hinge", "two of hinges", "pairs of hinges"))
+
+
 def test_the_highest_of_what_is_at_least_0_is_at_least_0():
     hinges = rules.mean_of_highest(rules.hinge(F.negative), 2)
     assert recession.infimum(program.Program(hinges, len(F.y))) == 0.0
     assert recession.is_reached(program.Program(hinges, len(F.y)))
+
+
+def test_a_convex_part_may_have_the_factor_0():
+    for factor in (0.0, np.array([0.0, *np.ones(len(F.negative.axis.rows) - 1)])):
+        program.Program(rules.total(factor * rules.exp(F.negative)), len(F.y))
+    program.Program(rules.total(rules.exp(F.negative), np.zeros(len(F.negative.axis.rows))), len(F.y))
 
 
 def test_signs_of_sums_are_those_of_their_parts():
@@ -525,6 +606,60 @@ def test_the_size_of_terms_is_that_of_the_terms_and_not_of_what_is_left(kind, si
     assert whole * exact <= most <= 1.7 * whole  # a bound by a few numbers, and no looser
     assert pulls[:2].sum() >= steep * exact
     assert pulls[2:].sum() >= steep * exact
+
+
+def grades_of_queries(graded):
+    """Rows of three queries with four grades, or two."""
+    return Groups(
+        np.arange(20) % (4 if graded else 2) * 1.0, as_groups(np.arange(20) // 7, 20), np.arange(20) % 3 + 1.0
+    )
+
+
+@pytest.mark.parametrize("listed", [0, 10**6])
+@pytest.mark.parametrize("graded", [False, True])
+def test_blocks_of_pairs_have_every_pair_once(graded, listed, monkeypatch):
+    monkeypatch.setattr(rounding, "LISTED", listed)
+    monkeypatch.setattr(rounding, "_BLOCK", 7)
+    f, rng = grades_of_queries(graded), np.random.default_rng(0)
+    ends = (f.rows, f.rows, f.grades) if graded else (f.positive, f.negative)
+    node = pair_sums(functions.huber(1.0), *ends)
+    high, low = (rng.normal(size=len(axis.rows)) for axis in (node.upper_axis, node.axis))
+    to_lower, to_upper, seen, blocks = np.zeros(len(low)), np.zeros(len(high)), [], 0
+    for block in rounding.blocks(node):
+        pairs, blocks = list(zip(*map(np.ndarray.tolist, block.places), strict=True)), blocks + 1
+        assert len(pairs) <= max(7, node.upper_axis.sizes.max())
+        assert listed or {node.axis.query[k] for _, k in pairs} == {
+            node.upper_axis.query[i] for i, _ in pairs
+        }
+        values = block.apart(high, low)
+        block.to_lower(values, high, to_lower)
+        block.to_upper(values, low, to_upper)
+        seen += pairs
+    every = sorted(zip(*map(np.ndarray.tolist, node.pairs), strict=True))
+    assert blocks > 2
+    assert sorted(seen) == every
+    found = np.zeros(len(low)), np.zeros(len(high))
+    for i, k in every:
+        found[0][k] += (low[k] - high[i]) * high[i]
+        found[1][i] += (low[k] - high[i]) * low[k]
+    assert off(to_lower, found[0]) < tolerance("summation")
+    assert off(to_upper, found[1]) < tolerance("summation")
+
+
+def test_an_entry_at_a_rank_is_that_of_a_sort(monkeypatch):
+    """Of very many entries low ones are left out first, or are too many for it, or are those with the rank."""
+    monkeypatch.setattr(reference, "_TOLD", 32)
+    rng = np.random.default_rng(0)
+    for x in (
+        rng.normal(size=500),
+        rng.integers(0, 9, size=500) * 1.0,
+        np.arange(500.0),
+        rng.normal(size=20),
+    ):
+        for rank in {1, 2, 10, len(x) // 2, len(x) - 1, len(x)}:
+            before = x.copy()
+            assert reference.entry_at(x, rank) == np.sort(x)[::-1][rank - 1]
+            assert (x == before).all()
 
 
 def test_multipliers_outside_their_range_are_told_by_how_much():
