@@ -6,11 +6,9 @@ import argparse
 from typing import Any
 
 from convexrank.backend.interruption import import_module
-from convexrank.commands.outcome import Outcome
+from convexrank.commands.outcome import LENGTH, Outcome
 from convexrank.data.messages import names_in
 
-#: Rows in a list, where no length is given.
-LENGTH = 100
 _EPILOG = """Numbers, categories and texts are encoded, gaps included; columns with dates
 have to be left out by --drop. Other options, such as --p 8 --l2 1e-3, are those
 of PushRanker. A model is a file of joblib: load those of people you trust."""

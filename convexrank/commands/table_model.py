@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from convexrank.commands.table import LENGTH
+from convexrank.commands.outcome import LENGTH
 from convexrank.data import check_choice, check_integer, did_you_mean, shown
 from convexrank.estimators import PushRanker, TableEncoder
 from convexrank.estimators.tables import is_gap
