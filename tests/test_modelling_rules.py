@@ -11,6 +11,7 @@ import pytest
 
 import convexrank as cr
 from convexrank import losses
+from convexrank.core.minorants import rounding as rounding_of_sum
 from convexrank.data import as_groups
 from convexrank.data.fields import plain, recorded
 from convexrank.modelling import (
@@ -27,7 +28,7 @@ from convexrank.modelling import (
 )
 from convexrank.modelling.certificates import reference, rounding
 from convexrank.modelling.certificates.balls import in_balls
-from convexrank.modelling.certificates.reference import Reference
+from convexrank.modelling.certificates.reference import Reference, lowered_tangent, rounded
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.expressions import Affine, Elementwise, PairMeans
 from convexrank.modelling.groups import Groups, ListedPairs
@@ -641,6 +642,36 @@ def grades_of_queries(graded):
     return Groups(
         np.arange(20) % (4 if graded else 2) * 1.0, as_groups(np.arange(20) // 7, 20), np.arange(20) % 3 + 1.0
     )
+
+
+class Lifted(cr.Formulation):
+    """The positives' scores, by constants that cancel where they are large; of 0 a softplus of them."""
+
+    lift: float = 0.0
+
+    def risk(self, f):
+        return total(softplus(f.positive + self.lift) - self.lift)
+
+
+def test_where_terms_cancel_bounds_on_rounding_are_those_of_the_terms():
+    rng = np.random.default_rng(0)
+    X, labels, w = rng.normal(size=(200, 3)), np.arange(200) < 150, np.ones(3)
+    scores, lengths = X @ w, np.sqrt((X * X).sum(axis=1))
+    for lift in (0.0, 1e8):
+        program = Lifted(X, labels, lift=lift, l2=0.1).program
+        reference = Reference(program)
+        found, proved = lowered_tangent(X, scores, lengths, reference.below, w)
+        wider = rounded(found, reference, scores, lengths, proved)
+        if not lift:
+            assert wider is found
+            continue
+        assert found.risk_error < abs(found.risk - math.fsum(scores[labels])) <= wider.risk_error
+        whole, pulls = sizes_of_terms(program, proved.values, proved.parts)
+        relative = rounding_of_sum(200 + 3)
+        assert wider.risk_error == pytest.approx(relative * whole)
+        assert wider.offset_error == pytest.approx(2.0 * relative * whole)
+        assert wider.lag == pytest.approx(found.lag + 2.0 * relative * whole)
+        assert wider.slope_error == pytest.approx(relative * (pulls @ lengths))
 
 
 @pytest.mark.parametrize("listed", [0, 10**6])
