@@ -27,7 +27,7 @@ from convexrank.modelling import (
     total,
 )
 from convexrank.modelling.certificates import reference, rounding
-from convexrank.modelling.certificates.balls import in_balls
+from convexrank.modelling.certificates.balls import ball_pairs, in_balls
 from convexrank.modelling.certificates.reference import Reference, lowered_tangent, rounded
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.expressions import Affine, Elementwise, PairMeans
@@ -672,6 +672,23 @@ def test_where_terms_cancel_bounds_on_rounding_are_those_of_the_terms():
         assert wider.offset_error == pytest.approx(2.0 * relative * whole)
         assert wider.lag == pytest.approx(found.lag + 2.0 * relative * whole)
         assert wider.slope_error == pytest.approx(relative * (pulls @ lengths))
+
+
+@pytest.mark.parametrize("loss", [functions.exp, functions.softplus, functions.hinge])
+def test_sums_over_graded_pairs_in_balls_are_those_of_a_double_loop(loss):
+    pytest.importorskip("flint")
+    f, rng = grades_of_queries(True), np.random.default_rng(0)
+    node, (x, u) = pair_sums(loss, f.rows, f.rows, f.grades), rng.normal(size=(2, 20))
+    pairs = ball_pairs(node, in_balls(x), in_balls(x))
+    found, (to_upper, to_lower) = pairs.sums()[0], pairs.pulls(in_balls(u))
+    wanted, upper, lower = np.zeros((3, 20))
+    for i, k in zip(*node.pairs, strict=True):
+        value, slope = (float(one[0]) for one in loss.slopes(np.array([x[k] - x[i]])))
+        wanted[k] += node.weights[i] * value
+        lower[k] += u[k] * node.weights[i] * slope
+        upper[i] -= u[k] * node.weights[i] * slope
+    for one, other in ((found, wanted), (to_upper, upper), (to_lower, lower)):
+        assert off(one.astype(float), other) < tolerance("summation")
 
 
 @pytest.mark.parametrize("listed", [0, 10**6])
