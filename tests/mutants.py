@@ -230,6 +230,13 @@ EQUIVALENT = {
             ("if before >= mass:", f"if before {now} mass:"): "parts beyond the mass count for nothing"
             for now in ("==", ">", "is")
         },
+        **{
+            (
+                "if all(one >= 0 for one in below) and all(one <= 0 for one in above):",
+                f"if all(one {ends[0]} 0 for one in below) and all(one {ends[1]} 0 for one in above):",
+            ): "an end that is exactly the root is one of an enclosure, and within one of twice the size"
+            for ends in ((">=", "<"), (">", "<="))
+        },
     },
     "consensus/extreme_scores": {
         (
