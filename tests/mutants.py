@@ -213,7 +213,26 @@ EQUIVALENT = {
             for now in (">= 0.0", "> -1.0", "!= 0.0")
         },
     },
+    "modelling/smoothing/programs": {
+        (
+            "tied = highest_rows(node, x[0])[1]",
+            "tied = highest_rows(node, x[ -1])[1]",
+        ): "of one argument the first is the last",
+    },
     "modelling/certificates/reference": {
+        **{
+            (
+                "places = rank // step + 2 * math.isqrt(rank // step) + 8",
+                f"places = {now}",
+            ): "how many low entries are left out at first; where these are too many, none are"
+            for now in (
+                "rank // step + 2 * math.isqrt(rank >> step) + 8",
+                "rank // step + 2 * math.isqrt(rank // step) + 9",
+                "rank // step + 2 * math.isqrt(rank // step) + 7",
+                "rank // step + 3 * math.isqrt(rank // step) + 8",
+                "rank // step + 1 * math.isqrt(rank // step) + 8",
+            )
+        },
         (
             "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=-1))",
             "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=- 2))",
