@@ -222,6 +222,22 @@ EQUIVALENT = {
     "modelling/certificates/reference": {
         **{
             (
+                "if step > 1 and places < len(x[::step]) // 2:",
+                f"if step {now} places < len(x[::step]) // 2:",
+            ): "whether low entries are left out at first"
+            for now in (
+                "<= 1 and",
+                "< 1 and",
+                ">= 1 and",
+                "!= 1 and",
+                "== 1 and",
+                "> 0 and",
+                "> 2 and",
+                "> 1 or",
+            )
+        },
+        **{
+            (
                 "places = rank // step + 2 * math.isqrt(rank // step) + 8",
                 f"places = {now}",
             ): "how many low entries are left out at first; where these are too many, none are"
