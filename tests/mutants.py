@@ -14,6 +14,7 @@ import compileall
 import importlib
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -47,9 +48,10 @@ MODULES = {
     "modelling/log_sum_exps/terms": "tests/test_many_rows.py tests/test_log_sum_exps.py",
     "modelling/rules": f"{_READ}",
     "modelling/program": f"tests/test_pair_rule.py {_READ}",
-    "modelling/steps": f"tests/test_pair_rule.py tests/test_smoothing.py {_READ}",
+    "modelling/steps": f"tests/test_curvature.py tests/test_pair_rule.py tests/test_smoothing.py {_READ}",
     "modelling/curvature": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
-    "modelling/hessian_products": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
+    "modelling/hessian_products": "tests/test_curvature.py tests/test_second_order.py tests/test_smoothing.py"
+    f"::test_smooth_functions_of_random_risks_are_those_of_their_differences {_READ}",
     "modelling/conjugate": f"tests/test_infimum.py {_READ}",
     "modelling/recession": f"tests/test_separability.py {_READ}",
     "modelling/certificates/balls": f"{_READ}",
@@ -158,6 +160,13 @@ EQUIVALENT = {
             "not 1": "the same",
         }.items()
     },
+    "modelling/program": {
+        (
+            "found = up(values[only]) if only >= 0 else up(*map(values.__getitem__, args))",
+            f"found = up(values[only]) if only {now} else up(*map(values.__getitem__, args))",
+        ): "one argument is also the only one of a list"
+        for now in ("> 0", ">= 1", "== 0", "is 0")
+    },
     "modelling/recession": {
         (
             "up, down = node.function.recession(np.array([1.0, -1.0])).tolist()",
@@ -175,6 +184,13 @@ EQUIVALENT = {
                 "self._mean_of_highest(node.over, node.caps, x[{}])",
                 "self._of(node.function, x[{}])",
             )
+        },
+        **{
+            (
+                f"values = np.broadcast_to(x[0], node.{shape})",
+                f"values = np.broadcast_to(x[ -1], node.{shape})",
+            ): "of one argument the first is the last"
+            for shape in ("shares.shape", "logs.shape", "over.rows.shape")
         },
         (
             "following = np.flatnonzero(~last) + 1 if node.upper is not node.lower else following",
@@ -213,6 +229,13 @@ EQUIVALENT = {
         **{
             ("if before >= mass:", f"if before {now} mass:"): "parts beyond the mass count for nothing"
             for now in ("==", ">", "is")
+        },
+        **{
+            (
+                "if all(one >= 0 for one in below) and all(one <= 0 for one in above):",
+                f"if all(one {ends[0]} 0 for one in below) and all(one {ends[1]} 0 for one in above):",
+            ): "an end that is exactly the root is one of an enclosure, and within one of twice the size"
+            for ends in ((">=", "<"), (">", "<="))
         },
     },
     "consensus/extreme_scores": {
@@ -318,6 +341,15 @@ EQUIVALENT = {
         ): _COUNTS,
     },
 }
+
+# Whether lists are of one length is asked where they always are.
+_STRICT = re.compile(r"strict=(True|False)")
+
+
+def says_the_same(module: str, was: str, now: str) -> bool:
+    """Whether no test can notice that a line has changed."""
+    return (was, now) in EQUIVALENT.get(module, {}) or _STRICT.sub("", was) == _STRICT.sub("", now)
+
 
 # Annotations are not evaluated, decorators of protocols and dataclasses are checked by the type checker.
 _IDLE = ("core/ReplaceBinaryOperator_BitOr", "core/RemoveDecorator")
@@ -429,7 +461,7 @@ def examine(copy: Path, module: str, sample: int, seed: int) -> tuple[int, int, 
     original, killed, survived, equivalent = path.read_text(), 0, 0, 0
     for mutant in chosen(mutants_of(path), sample, seed):
         text = mutant.text
-        if mutant.lines in EQUIVALENT.get(module, {}):
+        if says_the_same(module, *mutant.lines):
             equivalent += 1
             continue
         try:

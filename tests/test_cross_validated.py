@@ -108,6 +108,30 @@ def test_queries_are_never_cut(path):
         model.score(X, y)
 
 
+@pytest.mark.parametrize("scoring", [None, "precision@3"])
+def test_a_push_by_query_is_chosen_on_whole_queries(scoring):
+    X, y = binary(90)
+    qid = np.array([f"q{k}" for k in np.arange(len(y)) % 6])
+    values, named = [1.0, 0.1, 1e-3], scoring and metrics.named(scoring, by_query=True)
+    options = {"path": "l2", "values": values, "cv": 3, "standardize": False}
+    model = PushRankerCV(2.0, **options, scoring=scoring, tol=1e-10).fit(X, y, qid)
+    expected = []
+    for a, b in GroupKFold(3).split(X, y, qid):
+        made = [PushRanker(2.0, l2=l2, tol=1e-10).fit(X[a], y[a], qid[a]) for l2 in values]
+        expected.append(
+            [
+                named(y[b], one.decision_function(X[b]), qid[b]) if named else one.score(X[b], y[b], qid[b])
+                for one in made
+            ]
+        )
+    np.testing.assert_allclose(model.scores_, expected, rtol=tolerance("small problems"))
+    assert model.best_value_ == values[int(np.argmax(np.mean(expected, axis=0)))]
+    with pytest.raises(ValueError, match="cv cuts a query"):
+        PushRankerCV(**{**options, "cv": list(KFold(3).split(X))}).fit(X, y, qid)
+    one = PushRankerCV(2.0, **options, tol=1e-10).fit(X, y, np.zeros(len(y)))
+    assert np.array_equal(one.scores_, PushRankerCV(2.0, **options, tol=1e-10).fit(X, y).scores_)
+
+
 def test_folds_that_cut_a_query_are_refused():
     X, y, qid = graded()
     rows = np.arange(len(y))

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.modelling import curvature
+from convexrank.modelling import curvature, functions, mean, pair_sums, rules
 from convexrank.modelling.curvature import constant, has_columns, products
-from convexrank.modelling.hessian_products import has_pair_hessian, hessian_product
+from convexrank.modelling.groups import Groups
+from convexrank.modelling.hessian_products import has_pair_hessian, hessian_product, pair_hessian
+from convexrank.modelling.program import Program
+from convexrank.modelling.smoothing.programs import smooth_atom
 from tests.random_expressions import random_instance, scores_apart
 from tests.tolerances import tolerance
 
@@ -71,6 +74,38 @@ def test_the_diagonal_beside_products_of_sums_over_pairs_is_that_of_the_hessian(
     hessian = in_scores(problem.program, scores)
     assert near(found.diagonal, np.diag(hessian))
     assert near(found.product(scores), hessian @ scores)
+
+
+@pytest.mark.parametrize(("upper", "lower"), [(0.5, 3.0), (1.0, -0.25)])
+def test_second_derivatives_of_pairs_of_multiples_are_those_of_a_double_loop(upper, lower):
+    """By products, by the diagonal beside them, and in the weights."""
+    rng = np.random.default_rng(0)
+    X, y, scores = rng.normal(size=(7, 2)), np.arange(7) % 3 == 0, rng.normal(size=7)
+    groups = Groups(y * 1.0, None)
+    sums = pair_sums(functions.softplus, upper * groups.positive, lower * groups.negative)
+    wanted = np.zeros((7, 7))
+    for i in np.flatnonzero(y):
+        for k in np.flatnonzero(~y):
+            move = lower * np.eye(7)[k] - upper * np.eye(7)[i]
+            half = 1.0 / (2.0 * math.cosh(0.5 * (move @ scores)))
+            wanted += half**2 * np.outer(move, move) / np.sum(~y)
+    smooth = Program(mean(sums), 7)
+    assert near(in_scores(smooth, scores), wanted)
+    assert near(products(smooth, scores).diagonal, np.diag(wanted))
+    assert near(pair_hessian(smooth, scores, X)[2], X.T @ wanted @ X)
+
+
+def test_shares_of_small_weights_move_as_differences_say():
+    """The shares that move weigh less than 1 in all."""
+    groups, x = Groups(np.arange(6) % 2 * 1.0, None), np.array([0.1, 0.9, -0.3, 0.8, 0.5, 1.1])
+    node = rules.mean_of_highest(
+        groups.rows, share=0.4, weights=np.array([0.05, 0.1, 0.02, 0.04, 0.03, 0.05])
+    )
+    program, v, h = Program(smooth_atom(node, 0.5), 6), np.arange(6) - 2.5, tolerance("difference_step")
+    ahead, behind = (program.value_and_gradient(x + side * h * v)[1] for side in (1.0, -1.0))
+    found = hessian_product(program, x)(v)
+    assert np.abs(found).max() > 0.01
+    assert np.abs((ahead - behind) / (2.0 * h) - found).max() < 10.0 * tolerance("central difference")
 
 
 def test_the_diagonal_beside_products_of_a_chain_of_levels_is_the_sum_of_its_shares():

@@ -13,7 +13,7 @@ import sklearn
 from scipy import optimize, sparse
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import make_scorer, roc_auc_score
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -350,16 +350,100 @@ def test_pickle_and_clone():
     assert not hasattr(clone(model), "coef_")
 
 
-def test_a_list_is_one_query():
+def by_query(seed=0, rows=90):
+    X, y = draw(rows, 3, seed)
+    rng = np.random.default_rng(seed)
+    # the last query has no positive
+    return X, np.where(np.arange(rows) < rows - 5, y, 0), np.r_[np.arange(rows - 5) % 4, np.full(5, 9)], rng
+
+
+def test_one_query_is_one_list():
     X, y = draw()
     plain, named = PushRanker(l2=L2).fit(X, y), PushRanker(l2=L2).fit(X, y, qid=["a"] * len(y))
     assert np.array_equal(plain.coef_, named.coef_)
-    queries = np.arange(len(y)) % 3
+    assert named.score(X, y) == plain.score(X, y, qid=[7] * len(y))
     for call in (plain.fit, plain.score):
-        with pytest.raises(ValueError, match="qid names 3 queries, but PushRanker ranks one list"):
-            call(X, y, qid=queries)
-        with pytest.raises(ValueError, match=r"qid has shape \(2,\)"):
+        with pytest.raises(ValueError, match="qid has 2 entries, expected 24"):
             call(X, y, qid=[0, 0])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("options", "loss", "price"),
+    [
+        ({"p": 3.0}, lambda t: math.exp(-t), lambda r: r**3.0),
+        ({"p": 2.0, "loss": "squared_hinge"}, lambda t: max(0.0, 1.0 - t) ** 2, lambda r: r**2),
+        ({"price": "exp", "loss": "hinge"}, lambda t: max(0.0, 1.0 - t), math.exp),
+    ],
+)
+def test_several_queries_are_lists_of_their_own(options, loss, price, weighted):
+    """The risk is the sum over queries of that of one list, by loops over its pairs."""
+    X, y, qid, rng = by_query()
+    weights = rng.integers(1, 3, size=len(y)).astype(float) if weighted else np.ones(len(y))
+    model = PushRanker(**options, l2=1.0).fit(X, y, qid, weights if weighted else None)
+    scores, total = model.decision_function(X), 0.0
+    for query in np.unique(qid):
+        upper, lower = (np.flatnonzero((qid == query) & (y == one)) for one in (1, 0))
+        if len(upper):
+            # the price of a sum over positives, else of their mean
+            unit = 1.0 if "price" in options else weights[upper].sum()
+            costs = [
+                price(sum(weights[i] * loss(scores[i] - scores[k]) for i in upper) / unit) for k in lower
+            ]
+            mean = sum(weights[lower] * costs) / weights[lower].sum()
+            total += math.log(mean) / options["p"] if "loss" not in options else mean
+    truth = total + 0.5 * float(model.coef_ @ model.coef_)
+    assert model.solution_.value == pytest.approx(truth, rel=tolerance("summation"))
+    shuffled = rng.permutation(len(y))
+    again = PushRanker(**options, l2=1.0).fit(
+        X[shuffled], y[shuffled], np.array([f"q{one}" for one in qid[shuffled]]), weights[shuffled]
+    )
+    np.testing.assert_allclose(again.coef_, model.coef_, rtol=tolerance("small problems"))
+
+
+def test_the_score_of_queries_is_the_mean_of_their_auc():
+    X, y, qid, _ = by_query()
+    model = PushRanker(l2=L2).fit(X, y, qid)
+    scores = model.decision_function(X)
+    mean = np.mean([roc_auc_score(y[qid == one], scores[qid == one]) for one in range(4)])
+    assert model.score(X, y, qid) == pytest.approx(mean, rel=tolerance("summation"))
+    with pytest.raises(ValueError, match="qid is not given, but fit was given one"):
+        model.score(X, y)
+    with pytest.raises(ValueError, match="no query with two rows of different labels"):
+        model.score(X, y, qid=y)
+    with pytest.raises(ValueError, match="has one threshold for all rows"):
+        PushRanker(objective="rate_constrained", max_fpr=0.2).fit(X, y, qid)
+    with pytest.raises(ValueError, match="none of the 2 queries has two rows of different labels"):
+        model.fit(X, y, qid=y)
+
+
+def test_a_search_passes_queries_on():
+    X, y, qid, _ = by_query()
+    qid = np.arange(len(y)) % 6
+    with sklearn.config_context(enable_metadata_routing=True):
+        ranker = PushRanker(l2=L2).set_fit_request(qid=True).set_score_request(qid=True)
+        search = GridSearchCV(ranker, {"p": [1.0, 4.0]}, cv=GroupKFold(3)).fit(X, y, qid=qid, groups=qid)
+    train, test = next(GroupKFold(3).split(X, y, qid))
+    by_hand = PushRanker(1.0, l2=L2).fit(X[train], y[train], qid[train]).score(X[test], y[test], qid[test])
+    assert search.cv_results_["split0_test_score"][0] == pytest.approx(by_hand)
+    with pytest.raises(ValueError, match="qid reaches fit, but not score"):
+        GridSearchCV(PushRanker(), {"p": [1.0]}, cv=GroupKFold(3), error_score="raise").fit(
+            X, y, qid=qid, groups=qid
+        )
+
+
+@pytest.mark.parametrize("features", ["linear", "thresholds"])
+def test_masked_entries_are_not_taken_for_numbers(features):
+    X, y = draw()
+    mask = np.arange(len(y)) % 5 == 0
+    model = PushRanker(features=features)
+    for rows, labels in ((np.ma.masked_array(X, X > 1.0), y), (X, np.ma.masked_array(y, mask))):
+        with pytest.raises(ValueError, match="is a masked array with masked entries"):
+            model.fit(rows, labels)
+    whole = model.fit(np.ma.masked_array(X), y)
+    assert np.array_equal(whole.coef_, PushRanker(features=features).fit(X, y).coef_)
+    with pytest.raises(ValueError, match="X is a masked array with masked entries"):
+        whole.predict(np.ma.masked_array(X, X > 1.0))
 
 
 # --- warnings and errors --------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import convexrank as cr
 from convexrank.modelling import conjugate
 from convexrank.modelling.expressions import Highest, LogSumExp, Maximum
 from convexrank.modelling.language import Numpy
+from tests.expression_readings import evaluated, off
 from tests.random_expressions import random_instance, scores_apart
 from tests.tolerances import tolerance
 
@@ -42,6 +43,23 @@ def test_multipliers_without_any_slope_bound_the_risk_everywhere():
     assert min(held.values()) >= 5, held
 
 
+def test_multipliers_that_satisfy_the_constraints_are_kept():
+    """Those of the scores do; there Fenchel's inequality is an equality, which others would loosen."""
+    close, seen = tolerance("summation"), set()
+    for seed in range(40):
+        draw = Random(seed)
+        instance = random_instance(draw)
+        program, scores = instance.program, np.array(scores_apart(draw, instance.rows))
+        if not conjugate.has_conjugate(program) or evaluated(instance, scores) is None:
+            continue
+        given = conjugate.multipliers(program, scores)
+        found = conjugate.feasible(program, Numpy(), given)
+        for k, v in given.items():
+            assert off(found[k], v) < close, seed
+            seen.add(type(program.nodes[k]).__name__)
+    assert len(seen) >= 8, seen
+
+
 def test_parts_of_any_size_are_brought_onto_the_simplex():
     """Those of a query without any are equal; none is above its part of a mean of the highest."""
     close, seen = tolerance("summation"), set()
@@ -59,6 +77,15 @@ def test_parts_of_any_size_are_brought_onto_the_simplex():
                 whole = node.over.spread(node.over.sums(found))
                 assert limited or np.abs(whole - 1.0).max() <= close
                 assert not limited or (found / whole <= node.caps * (1.0 + close)).all()
+                if (
+                    v.all() and not limited
+                ):  # beside a query without any parts those of others keep their shares
+                    some = node.over.query > 0
+                    apart = conjugate._on_simplex(node, v * some)
+                    assert (
+                        np.abs(apart - np.where(some, found, node.over.spread(1.0 / node.over.sizes))).max()
+                        <= close
+                    )
                 if not v.any() and not limited:
                     assert np.abs(found * node.over.spread(node.over.sizes) - 1.0).max() <= close
             seen.add((type(node).__name__, limited))

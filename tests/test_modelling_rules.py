@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from random import Random
 
@@ -10,6 +11,8 @@ import pytest
 
 import convexrank as cr
 from convexrank import losses
+from convexrank.core.minorants import rounding as rounding_of_sum
+from convexrank.data import as_groups
 from convexrank.data.fields import plain, recorded
 from convexrank.modelling import (
     functions,
@@ -23,16 +26,18 @@ from convexrank.modelling import (
     square,
     total,
 )
-from convexrank.modelling.certificates import reference
-from convexrank.modelling.certificates.balls import in_balls
-from convexrank.modelling.certificates.reference import Reference
+from convexrank.modelling.certificates import reference, rounding
+from convexrank.modelling.certificates.balls import ball_pairs, in_balls
+from convexrank.modelling.certificates.reference import Reference, lowered_tangent, rounded
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.expressions import Affine, Elementwise, PairMeans
+from convexrank.modelling.groups import Groups, ListedPairs
 from convexrank.modelling.hessian_products import hessian_product
+from convexrank.modelling.kernels.exponentials import LogisticPairs
 from tests.expression_readings import (
     off,
 )
-from tests.random_expressions import random_groups
+from tests.random_expressions import random_groups, random_instance, scores_apart
 from tests.tolerances import tolerance
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -76,6 +81,11 @@ REFUSED = {
         lambda: rules.log(rules.total(rules.hinge(F.positive))),
         "not convex",
         "log(total(hinge(positive)))",
+    ),
+    "a logarithm of a sum without a row": (
+        lambda: rules.log(rules.total(rules.exp(F.rows), np.arange(len(F.rows.axis.rows)))),
+        "not convex",
+        "log(total(exp(rows)))",
     ),
     "a power below 1": (
         lambda: rules.power(rules.hinge(F.positive), 0.5),
@@ -151,6 +161,8 @@ def test_what_is_not_convex_is_refused_with_its_place(case):
         (lambda: rules.spectral_sum(F.positive, ("top", 1.5)), "at most 1"),
         (lambda: rules.spectral_sum(F.positive, ("top", 0)), "at least 1"),
         (lambda: rules.huber(F.positive, 0.0), "width is 0.0"),
+        (lambda: rules.pair_means(losses.Hinge(), F.positive, F.negative, 0.0), "lowest is 0.0"),
+        (lambda: rules.pair_means(losses.Hinge(), F.positive, F.negative, 1.1), "lowest is 1.1"),
         (lambda: rules.power(rules.hinge(F.positive), math.inf), "p is inf"),
         (lambda: rules.pair_sums(losses.Hinge(), F.rows, F.rows, F.grades[1:]), "one group"),
         (lambda: rules.pair_sums(losses.Hinge(), F.positive, F.negative, F.grades), "one group"),
@@ -196,6 +208,88 @@ PRINTED = {
 }
 
 
+@pytest.mark.parametrize("loss", [functions.softplus, functions.squared_hinge, functions.exp])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_at_a_threshold_the_mean_loss_of_each_query_is_the_target(loss, weighted):
+    rng = np.random.default_rng(0)
+    axis, scores = F.rows.axis, rng.normal(size=len(F.y))
+    weights = rng.uniform(0.5, 2.0, size=len(axis.rows)) if weighted else axis.weights
+    node = rules.threshold(2.0 * F.rows, loss, 0.3, 1.5, None if not weighted else weights)
+    made = program.Program(node, len(F.y))
+    levels = axis.spread(made.up(scores)[0][-1])
+    reached = [loss.plain(1.5 * (2.0 * scores[row] - t)) for row, t in zip(axis.rows, levels, strict=True)]
+    means = axis.sums(weights * np.array(reached)) / axis.sums(weights)
+    assert off(means, np.full(F.count, 0.3)) < tolerance("summation")
+
+
+def mean_of_top(x, weights, mass):
+    """The mean of the highest entries of so much weight, one after the other."""
+    left = mass = min(mass, sum(weights))
+    found = 0.0
+    for value, weight in sorted(zip(x, weights, strict=True), reverse=True):
+        found += value * min(weight, left)
+        left -= min(weight, left)
+    return found / mass
+
+
+HIGHEST = {
+    "the highest": (lambda x, a: rules.mean_of_highest(x, 1, weights=a), lambda x, a: mean_of_top(x, a, 1)),
+    "two": (lambda x, a: rules.mean_of_highest(x, 2, weights=a), lambda x, a: mean_of_top(x, a, 2)),
+    "more than all": (
+        lambda x, a: rules.mean_of_highest(x, 99, weights=a),
+        lambda x, a: mean_of_top(x, a, 99),
+    ),
+    "a share": (
+        lambda x, a: rules.mean_of_highest(x, share=0.4, weights=a),
+        lambda x, a: mean_of_top(x, a, 0.4 * sum(a)),
+    ),
+    "a small share": (lambda x, a: rules.mean_of_highest(x, share=0.01, weights=a), lambda x, a: max(x)),
+    "all": (
+        lambda x, a: rules.mean_of_highest(x, share=1.0, weights=a),
+        lambda x, a: mean_of_top(x, a, sum(a)),
+    ),
+    "thirds": (
+        lambda x, a: rules.spectral_sum(x, [0.1, 0.3, 0.6], a),
+        # 0.1 of each third, 0.2 more of the higher two, 0.3 more of the highest
+        lambda x, a: (
+            0.3 * mean_of_top(x, a, sum(a))
+            + 0.4 * mean_of_top(x, a, 2.0 * sum(a) / 3.0)
+            + 0.3 * mean_of_top(x, a, sum(a) / 3.0)
+        ),
+    ),
+    "top of a spectrum": (
+        lambda x, a: rules.spectral_sum(x, ("top", 2), a),
+        lambda x, a: mean_of_top(x, a, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HIGHEST)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_means_of_the_highest_count_one_row_after_the_other(case, weighted):
+    make, plain_one = HIGHEST[case]
+    rng, f = np.random.default_rng(0), Groups(np.arange(11) % 2 * 1.0, as_groups(np.arange(11) // 5, 11))
+    axis, scores = f.rows.axis, rng.normal(size=11)
+    weights = rng.uniform(0.3, 2.0, size=len(axis.rows)) if weighted else np.ones(len(axis.rows))
+    value, _ = program.Program(make(f.rows, weights), 11).value_and_gradient(scores)
+    x, parts = scores[axis.rows], [axis.query == q for q in range(f.count)]
+    assert off(value, sum(plain_one(x[here], weights[here]) for here in parts)) < tolerance("summation")
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_means_over_the_lowest_rows_count_one_pair_after_the_other(share):
+    rng, qid = np.random.default_rng(1), np.arange(13) // 7
+    y, scores, weights = np.arange(13) % 2 * 1.0, rng.normal(size=13), rng.integers(1, 4, size=13) * 1.0
+    f = Groups(y, as_groups(qid, 13), weights)
+    node = total(rules.pair_means(losses.Logistic(), 2.0 * f.positive, f.negative, share))
+    wanted = 0.0
+    for k in np.flatnonzero(y == 0.0):
+        above = np.flatnonzero((y == 1.0) & (qid == qid[k]))
+        parts = np.logaddexp(0.0, scores[k] - 2.0 * scores[above])  # the lower the row, the larger
+        wanted += weights[k] * mean_of_top(parts, weights[above], share * weights[above].sum())
+    assert off(program.Program(node, 13).value_and_gradient(scores)[0], wanted) < tolerance("summation")
+
+
 def structure(node):
     """What a tree is made of; sums of sums as one."""
     if (
@@ -235,10 +329,90 @@ def test_a_shift_changes_nothing_up_to_the_rounding_of_shares(seed):
     )
 
 
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("name", ["hinge", "huber", "squared_hinge", "square"])
+def test_slopes_of_pairs_far_out_are_those_of_a_double_loop(name, graded):
+    """On lines: the function has the slopes of a hinge or of Huber's function; beyond any line: infinite."""
+    loss = functions.huber(0.5) if name == "huber" else getattr(functions, name)
+    f, d = grades_of_queries(graded), np.random.default_rng(0).normal(size=20)
+    for alike in (False, True):  # with scores that are alike no pair rises
+        d = np.zeros(20) if alike else d
+        node = pair_sums(loss, *((f.rows, f.rows, f.grades) if graded else (f.positive, f.negative)))
+        wanted = 0.0
+        for i, k in zip(*node.pairs, strict=True):
+            apart = d[node.axis.rows[k]] - d[node.upper_axis.rows[i]]
+            far = {"hinge": max(apart, 0.0), "huber": 0.5 * abs(apart)}
+            side = apart > 0.0 if name == "squared_hinge" else apart != 0.0
+            wanted += node.upper_axis.weights[i] * far.get(name, math.inf if side else 0.0)
+        found = recession.recession(program.Program(total(node, 1.0), 20), d)
+        assert found == pytest.approx(wanted, rel=tolerance("summation"))
+
+
+@pytest.mark.parametrize("length", [1e-250, 1e-14, 1.0, 1e14])
+def test_a_direction_of_any_length_falls_as_one_of_length_1_does(length):
+    risk = program.Program(rules.mean(softplus(-F.positive)) + rules.maximum(F.negative), len(F.y))
+    d = np.zeros(len(F.y))
+    d[F.positive.axis.rows] = 2.0
+    for lower, expected in (
+        (0.0, (0.0, True)),
+        (-1.0, (-F.count * length, True)),
+        (1e-20, (0.0, True)),
+        (1.0, (F.count * length, False)),
+    ):
+        d[F.negative.axis.rows] = lower
+        assert recession.far_out(risk, length * d) == pytest.approx(
+            expected, rel=tolerance("summation"), abs=0.0
+        )
+
+
+FALLING = {
+    "affine": lambda f: total(f.rows),
+    "softplus": lambda f: total(softplus(f.rows)),
+    "hinge": lambda f: total(rules.hinge(f.rows)),
+    "no share of one row": lambda f: total(softplus(f.rows), np.array([0.0, 1.0, 1.0, 1.0])),
+    "log-sum-exp": lambda f: log_sum_exp(f.rows),
+    "log-sum-exp of softplus": lambda f: log_sum_exp(softplus(f.rows)),
+    "two of softplus": lambda f: rules.mean_of_highest(softplus(f.rows), 2),
+    "two of hinges": lambda f: rules.mean_of_highest(rules.hinge(f.rows), 2),
+    "threshold of softplus": lambda f: rules.threshold(f.rows, functions.softplus, 0.5, 2.0),
+    "threshold of squared hinges": lambda f: rules.threshold(
+        softplus(f.rows), functions.squared_hinge, 0.5, 2.0
+    ),
+    "levels": lambda f: total(rules.cumulative_log_sum_exp(f.rows, f.grades)),
+    "levels of softplus": lambda f: total(rules.cumulative_log_sum_exp(softplus(f.rows), f.grades)),
+    "pairs": lambda f: total(pair_sums(losses.Logistic(), f.rows, f.rows, f.grades)),
+    "pairs of hinges": lambda f: total(pair_sums(losses.Hinge(), f.rows, f.rows, f.grades)),
+}
+
+
+@pytest.mark.parametrize("case", FALLING)
+def test_a_risk_falls_for_ever_where_it_falls_far_out_beside_its_slope(case):
+    """Far out hinges are on their lines, and exponentials still move; of several entries it is certain where all do."""
+    f = Groups(np.array([0.0, 1.0, 0.0, 2.0]), None)
+    made, certain = program.Program(FALLING[case](f), 4), 0
+    for d in itertools.product((-1.0, 0.0, 1.0), repeat=4):
+        near, far = (made.value_and_gradient(t * np.array(d))[0] for t in (3.0, 6.0))
+        falls = near - far + 3.0 * recession.recession(made, np.array(d)) > 1e-9
+        found = recession.falls(made, np.array(d))
+        assert falls or not found, d
+        # above their kinks functions fall beside their slopes, too, but slower than these are rounded
+        several = case in ("two of softplus", "threshold of squared hinges", "pairs")
+        exact = max(d) < 0.0 or (max(d) == 0.0 and not several)
+        assert not exact or found == falls, d
+        certain += found
+    assert (certain > 0) == (case not in ("affine", "hinge", "two of hinges", "pairs of hinges"))
+
+
 def test_the_highest_of_what_is_at_least_0_is_at_least_0():
     hinges = rules.mean_of_highest(rules.hinge(F.negative), 2)
     assert recession.infimum(program.Program(hinges, len(F.y))) == 0.0
     assert recession.is_reached(program.Program(hinges, len(F.y)))
+
+
+def test_a_convex_part_may_have_the_factor_0():
+    for factor in (0.0, np.array([0.0, *np.ones(len(F.negative.axis.rows) - 1)])):
+        program.Program(rules.total(factor * rules.exp(F.negative)), len(F.y))
+    program.Program(rules.total(rules.exp(F.negative), np.zeros(len(F.negative.axis.rows))), len(F.y))
 
 
 def test_signs_of_sums_are_those_of_their_parts():
@@ -253,6 +427,101 @@ def test_signs_of_sums_are_those_of_their_parts():
 
 
 # --- what readings find once, and numbers that remember ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_pairs_and_rows_by_query_are_those_of_a_double_loop(graded):
+    for seed in range(20):
+        f = random_groups(Random(seed), graded)
+        ends = (f.rows, f.rows, f.grades) if graded else (f.positive, f.negative)
+        leaf, rows = f.rows.axis, range(len(f.y))
+        query = {int(row): int(number) for row, number in zip(leaf.rows, leaf.query, strict=True)}
+        pairs = [(i, k) for i in query for k in query if query[i] == query[k] and f.y[i] > f.y[k]]
+        made = program.Program(mean(pair_sums(functions.huber(1.0), *ends)) + mean(f.rows), len(f.y))
+        assert made.pair_count == made.curved_pairs == len(pairs)
+        running = program.Program(mean(pair_sums(functions.exp, *ends)), len(f.y))
+        assert running.curved_pairs == 0
+        assert made.query.tolist() == [query.get(row, -1) for row in rows]
+        order, starts = made.by_query
+        assert order.tolist() == sorted(query, key=lambda row: (query[row], row))
+        assert np.diff(starts).tolist() == [list(query.values()).count(number) for number in range(f.count)]
+
+
+def test_a_gradient_is_the_same_with_and_without_what_is_known_before_the_scores_are():
+    """Affine parts at the top of a risk are one slope, which is added up once."""
+    for seed in range(20):
+        random = Random(seed)
+        instance = random_instance(random)
+        made, scores = instance.program, scores_apart(random, instance.rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value, gradient = made.value_and_gradient(scores)
+            values, memories = made.up(scores)
+            expected = made.placed(made.down(memories))
+        if np.isfinite(value) and np.isfinite(gradient).all():
+            assert off(value, values[-1].sum()) < tolerance("summation")
+            assert off(gradient, expected) < tolerance("summation")
+
+
+def test_logistic_pairs_are_gone_through_once_where_the_adjoint_is_known(monkeypatch):
+    """And twice below a function, whose slope is known after the sums are."""
+    calls, both = [], LogisticPairs.both
+    monkeypatch.setattr(LogisticPairs, "both", lambda self, *x: calls.append(x) or both(self, *x))
+    f, scores = grades_of_queries(True), np.random.default_rng(0).normal(size=20)
+    sums = pair_sums(functions.softplus, f.rows, f.rows, f.grades)
+    for root, passes in ((mean(sums), 1), (mean(square(sums)), 0)):
+        calls.clear()
+        value, gradient = program.Program(root, 20).value_and_gradient(scores)
+        assert len(calls) == passes
+        wanted, slopes = 0.0, np.zeros(20)
+        for query in range(3):
+            rows = [row for row in range(20) if row // 7 == query]
+            for k in rows:
+                above = [i for i in rows if i % 4 > k % 4]
+                weights = np.array([i % 3 + 1.0 for i in above])
+                rises = scores[k] - scores[above]
+                one = weights @ np.logaddexp(0.0, rises)
+                share = (k % 3 + 1.0) / sum(i % 3 + 1.0 for i in rows)
+                wanted += share * (one if passes else one**2)
+                pulls = share * (1.0 if passes else 2.0 * one) * weights / (1.0 + np.exp(-rises))
+                slopes[k] += pulls.sum()
+                slopes[above] -= pulls
+        assert off(value, wanted) < tolerance("summation")
+        assert off(gradient, slopes) < tolerance("summation")
+
+
+LISTED = {
+    "a mean": (lambda d: mean(d), lambda x: x.mean()),
+    "of functions": (lambda d: total(softplus(-d)), lambda x: np.logaddexp(0.0, -x).sum()),
+    "of functions and itself": (
+        lambda d: total(softplus(-d)) + 0.5 * mean(d),
+        lambda x: np.logaddexp(0.0, -x).sum() + 0.5 * x.mean(),
+    ),
+    "a level": (lambda d: rules.exp(log_sum_exp(2.0 * d)), lambda x: np.exp(2.0 * x).sum()),
+}
+
+
+@pytest.mark.parametrize("case", LISTED)
+def test_a_risk_of_listed_pairs_is_that_of_a_loop_over_lower_rows(case):
+    make, plain_one = LISTED[case]
+    pairs, scores = (
+        np.array([[4, 0], [1, 2], [3, 0], [0, 2], [2, 2], [4, 0]]),
+        np.array([0.3, -1.0, 0.5, 2.0, 0.1]),
+    )
+    made = program.Program(make(ListedPairs(pairs).differences), 6)
+
+    def risk(scores):
+        parts = [np.array([scores[i] - scores[k] for i, k in pairs if k == lower]) for lower in (0, 2)]
+        return sum(plain_one(part) for part in parts)
+
+    assert made.pair_count == len(pairs)
+    scores, h = np.append(scores, 7.0), tolerance("difference_step")
+    value, gradient = made.value_and_gradient(scores)
+    values, memories = made.up(scores)
+    assert off(value, risk(scores)) < tolerance("summation")
+    assert off(values[-1].sum(), value) < tolerance("summation")
+    assert off(made.placed(made.down(memories)), gradient) < tolerance("summation")
+    slopes = [(risk(scores + h * one) - risk(scores - h * one)) / (2.0 * h) for one in np.eye(6)]
+    assert off(gradient, slopes) < tolerance("central difference")
 
 
 class Centred(cr.Formulation):
@@ -366,6 +635,107 @@ def test_the_size_of_terms_is_that_of_the_terms_and_not_of_what_is_left(kind, si
     assert whole * exact <= most <= 1.7 * whole  # a bound by a few numbers, and no looser
     assert pulls[:2].sum() >= steep * exact
     assert pulls[2:].sum() >= steep * exact
+
+
+def grades_of_queries(graded):
+    """Rows of three queries with four grades, or two."""
+    return Groups(
+        np.arange(20) % (4 if graded else 2) * 1.0, as_groups(np.arange(20) // 7, 20), np.arange(20) % 3 + 1.0
+    )
+
+
+class Lifted(cr.Formulation):
+    """The positives' scores, by constants that cancel where they are large; of 0 a softplus of them."""
+
+    lift: float = 0.0
+
+    def risk(self, f):
+        return total(softplus(f.positive + self.lift) - self.lift)
+
+
+def test_where_terms_cancel_bounds_on_rounding_are_those_of_the_terms():
+    rng = np.random.default_rng(0)
+    X, labels, w = rng.normal(size=(200, 3)), np.arange(200) < 150, np.ones(3)
+    scores, lengths = X @ w, np.sqrt((X * X).sum(axis=1))
+    for lift in (0.0, 1e8):
+        program = Lifted(X, labels, lift=lift, l2=0.1).program
+        reference = Reference(program)
+        found, proved = lowered_tangent(X, scores, lengths, reference.below, w)
+        wider = rounded(found, reference, scores, lengths, proved)
+        if not lift:
+            assert wider is found
+            continue
+        assert found.risk_error < abs(found.risk - math.fsum(scores[labels])) <= wider.risk_error
+        whole, pulls = sizes_of_terms(program, proved.values, proved.parts)
+        relative = rounding_of_sum(200 + 3)
+        assert wider.risk_error == pytest.approx(relative * whole)
+        assert wider.offset_error == pytest.approx(2.0 * relative * whole)
+        assert wider.lag == pytest.approx(found.lag + 2.0 * relative * whole)
+        assert wider.slope_error == pytest.approx(relative * (pulls @ lengths))
+
+
+@pytest.mark.parametrize("loss", [functions.exp, functions.softplus, functions.hinge])
+def test_sums_over_graded_pairs_in_balls_are_those_of_a_double_loop(loss):
+    pytest.importorskip("flint")
+    f, rng = grades_of_queries(True), np.random.default_rng(0)
+    node, (x, u) = pair_sums(loss, f.rows, f.rows, f.grades), rng.normal(size=(2, 20))
+    pairs = ball_pairs(node, in_balls(x), in_balls(x))
+    found, (to_upper, to_lower) = pairs.sums()[0], pairs.pulls(in_balls(u))
+    wanted, upper, lower = np.zeros((3, 20))
+    for i, k in zip(*node.pairs, strict=True):
+        value, slope = (float(one[0]) for one in loss.slopes(np.array([x[k] - x[i]])))
+        wanted[k] += node.weights[i] * value
+        lower[k] += u[k] * node.weights[i] * slope
+        upper[i] -= u[k] * node.weights[i] * slope
+    for one, other in ((found, wanted), (to_upper, upper), (to_lower, lower)):
+        assert off(one.astype(float), other) < tolerance("summation")
+
+
+@pytest.mark.parametrize("listed", [0, 10**6])
+@pytest.mark.parametrize("graded", [False, True])
+def test_blocks_of_pairs_have_every_pair_once(graded, listed, monkeypatch):
+    monkeypatch.setattr(rounding, "LISTED", listed)
+    monkeypatch.setattr(rounding, "_BLOCK", 7)
+    f, rng = grades_of_queries(graded), np.random.default_rng(0)
+    ends = (f.rows, f.rows, f.grades) if graded else (f.positive, f.negative)
+    node = pair_sums(functions.huber(1.0), *ends)
+    high, low = (rng.normal(size=len(axis.rows)) for axis in (node.upper_axis, node.axis))
+    to_lower, to_upper, seen, blocks = np.zeros(len(low)), np.zeros(len(high)), [], 0
+    for block in rounding.blocks(node):
+        pairs, blocks = list(zip(*map(np.ndarray.tolist, block.places), strict=True)), blocks + 1
+        assert len(pairs) <= max(7, node.upper_axis.sizes.max())
+        assert listed or {node.axis.query[k] for _, k in pairs} == {
+            node.upper_axis.query[i] for i, _ in pairs
+        }
+        values = block.apart(high, low)
+        block.to_lower(values, high, to_lower)
+        block.to_upper(values, low, to_upper)
+        seen += pairs
+    every = sorted(zip(*map(np.ndarray.tolist, node.pairs), strict=True))
+    assert blocks > 2
+    assert sorted(seen) == every
+    found = np.zeros(len(low)), np.zeros(len(high))
+    for i, k in every:
+        found[0][k] += (low[k] - high[i]) * high[i]
+        found[1][i] += (low[k] - high[i]) * low[k]
+    assert off(to_lower, found[0]) < tolerance("summation")
+    assert off(to_upper, found[1]) < tolerance("summation")
+
+
+def test_an_entry_at_a_rank_is_that_of_a_sort(monkeypatch):
+    """Of very many entries low ones are left out first, or are too many for it, or are those with the rank."""
+    monkeypatch.setattr(reference, "_TOLD", 32)
+    rng = np.random.default_rng(0)
+    for x in (
+        rng.normal(size=500),
+        rng.integers(0, 9, size=500) * 1.0,
+        np.arange(500.0),
+        rng.normal(size=20),
+    ):
+        for rank in {1, 2, 10, len(x) // 2, len(x) - 1, len(x)}:
+            before = x.copy()
+            assert reference.entry_at(x, rank) == np.sort(x)[::-1][rank - 1]
+            assert (x == before).all()
 
 
 def test_multipliers_outside_their_range_are_told_by_how_much():

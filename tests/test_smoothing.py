@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 from fractions import Fraction
+from random import Random
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from convexrank import losses
 from convexrank.data import as_groups
 from convexrank.modelling import (
     apply,
+    exp,
     functions,
     hinge,
     huber,
@@ -33,9 +36,12 @@ from convexrank.modelling.certificates import below
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.kernels import exponentials, highest, pairs, plain
 from convexrank.modelling.kernels.highest import nearest_shares
+from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing import programs
 from convexrank.problems import _smoothed_weights
-from tests.expression_readings import off
+from tests.expression_loops import plain_risk
+from tests.expression_readings import compare_smoothing, off, wide_for
+from tests.random_expressions import random_instance, scores_apart
 from tests.test_continuation import LOSSES
 from tests.tolerances import tolerance
 
@@ -142,6 +148,147 @@ KINDS = {
     "steep": Steep,
     "levels": Levels,
 }
+
+
+# --- all atoms --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [6, 11, 12, 16, 20, 34, 45, 57])
+def test_smooth_functions_of_random_risks_are_those_of_their_differences(seed):
+    """Log-sum-exps, maxima, means of the highest, hinges and pairs, of one query and of several, at three widths."""
+    random = Random(seed)
+    instance = random_instance(random)
+    scores, direction = (scores_apart(random, instance.rows) for _ in range(2))
+    first = wide_for(instance)
+    for width in (0.3 * first, 1.5 * first, 30.0 * first):
+        compare_smoothing(instance, scores, plain_risk(instance.root, scores.tolist()), direction, width)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.5, 20.0])
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("means", [True, False])
+def test_a_log_sum_exp_of_a_width_is_its_formula(means, queries, width):
+    rng = np.random.default_rng(queries)
+    groups = Groups(np.arange(12) % 2 * 1.0, as_groups(np.arange(12) % queries, 12))
+    weights, scores = rng.uniform(0.1, 3.0, size=12), rng.normal(size=12)
+    made = rules.log_mean_exp if means else rules.log_sum_exp
+    node = programs.smooth_atom(made(groups.rows, weights), width)
+    value, slope = Program(node, 12).value_and_gradient(scores)
+    rows, query = node.over.rows, node.over.query
+    wanted, shares = 0.0, np.zeros(12)
+    for one in range(queries):
+        c, x = weights[query == one], scores[rows[query == one]]
+        c, heat = c / c.sum() if means else c, 1.0 + width
+        parts = c * np.exp(x / heat)
+        wanted += heat * np.log(parts.sum()) - width * np.log(c.sum())
+        shares[rows[query == one]] = parts / parts.sum()
+    assert off(value, wanted) < SUMS
+    assert off(slope, shares) < SUMS
+
+
+@pytest.mark.parametrize("name", ["top weighted", "hinge sparse", "pairs dense True"])
+def test_weights_in_other_units_are_columns_in_those_units(name):
+    _, declared = COUPLES[name]
+    rng = np.random.default_rng(0)
+    w, v, units = rng.normal(size=4), rng.normal(size=4), np.array([0.25, 2.0, 8.0, 0.5])
+    X = declared.X * units if isinstance(declared.X, np.ndarray) else declared.X @ sparse.diags_array(units)
+    moved = declared.changed(X=X)
+    found, wanted = declared._smoothed(units * w, 0.5).in_units(units), moved._smoothed(w, 0.5)
+    for member in ("risk", "value", "offset", "slope"):
+        assert off(getattr(found, member), getattr(wanted, member)) < SUMS, member
+    for member in ("drift", "diagonal", "matrix"):
+        assert off(getattr(found, member)(), getattr(wanted, member)()) < SUMS, member
+    assert off(found.product()(v), wanted.product()(v)) < SUMS
+    assert off(found.along(v)(0.3), wanted.along(v)(0.3)) < SUMS
+
+
+NUMBERS = np.array([2.0, 1.0, 1.0, 1.0, 0.0])  # one for each negative, some alike
+ALL = [0, 1, 2, 3, 4]
+
+
+def pairs_of(upper, lower, loss=functions.hinge):
+    """Pairs with constants beside two positives and five negatives."""
+    return lambda f: total(pair_sums(loss, f.positive + np.array(upper), f.negative + np.array(lower)))
+
+
+# A risk; the negatives that share the slope of its highest at scores of 0, and the largest share of each, or None.
+AT_ZERO = {
+    "no kink": (lambda f: mean(softplus(f.negative)), ([], 0.0)),
+    "a maximum": (lambda f: maximum(f.negative), (ALL, 1.0)),
+    "twice a maximum": (lambda f: maximum(2.0 * f.negative), (ALL, 1.0)),
+    "each by a factor": (lambda f: maximum(f.negative * (1.0 + NUMBERS)), None),
+    "the highest three": (lambda f: mean_of_highest(f.negative, 3), (ALL, 1.0 / 3.0)),
+    "one above the others": (lambda f: mean_of_highest(f.negative + NUMBERS, 3), ([1, 2, 3], 0.5)),
+    "a highest alone": (lambda f: maximum(f.negative + NUMBERS), ([], 0.0)),
+    "rows beside a level": (lambda f: maximum(exp(f.negative - mean(f.positive))), (ALL, 1.0)),
+    "equal values": (lambda f: mean_of_highest(exp(f.negative + NUMBERS), 2), ([1, 2, 3], 1.0)),
+    "slopes that differ": (lambda f: maximum(square(f.negative + np.array([1, 1, -1, 1, 1]))), None),
+    "factors that differ": (lambda f: maximum(exp(f.negative * (1.0 + NUMBERS))), None),
+    "slopes alike": (lambda f: maximum(square(f.negative + 1.0)), (ALL, 1.0)),
+    "two functions": (lambda f: maximum(exp(f.negative) + softplus(f.negative)), None),
+    "functions of functions": (lambda f: maximum(square(hinge(f.negative))), None),
+    "levels beside": (lambda f: maximum(f.negative) + log_mean_exp(f.positive), (ALL, 1.0)),
+    "two maxima": (lambda f: maximum(f.negative) + maximum(f.positive), None),
+    "sums over pairs": (lambda f: maximum(pair_sums(losses.Logistic(), f.positive, f.negative)), (ALL, 1.0)),
+    "sums of squares": (lambda f: maximum(pair_sums(functions.square, f.positive, f.negative)), (ALL, 1.0)),
+    "sums of squares moved": (
+        lambda f: maximum(pair_sums(functions.square, f.positive, f.negative + np.array([1, 1, -1, 1, 1]))),
+        None,
+    ),
+    "sums by a factor": (
+        lambda f: maximum(pair_sums(losses.Logistic(), f.positive, f.negative * (1.0 + NUMBERS))),
+        None,
+    ),
+    "sums of grades": (lambda f: maximum(pair_sums(losses.Logistic(), f.rows, f.rows, f.grades)), None),
+    "the lowest": (lambda f: mean(rules.pair_means(losses.Logistic(), f.positive, f.negative, 0.5)), None),
+    "a hinge at its kink": (lambda f: mean(hinge(f.negative - 1.0)), None),
+    "hinges on one side": (lambda f: mean(hinge(f.negative - 0.5 * NUMBERS + 0.5)), ([], 0.0)),
+    "hinges on the other": (lambda f: mean(hinge(f.negative - NUMBERS - 2.0)), ([], 0.0)),
+    "a kink beside a maximum": (lambda f: mean(hinge(f.negative - 1.0)) + maximum(f.negative), None),
+    "pairs at the kink": (pairs_of([0.0, 1.0], [0.0] * 5), None),
+    "pairs at the kink of the lowest": (pairs_of([1.0, 0.0], [-0.5, -0.5, -0.5, -1.0, -0.5]), None),
+    "pairs above it": (pairs_of([-3.0, -3.0], [1.0] * 5), ([], 0.0)),
+    "pairs below it": (pairs_of([3.0, 3.0], [1.0] * 5), ([], 0.0)),
+    "pairs of positives far apart": (pairs_of([-5.0, 0.5], [0.0] * 5), ([], 0.0)),
+    "pairs of negatives far apart": (pairs_of([2.0, 2.0], [0.5, -9.0, 0.0, 0.0, 0.0]), ([], 0.0)),
+    "a kink nobody tells": (lambda f: mean(apply(replace(functions.hinge, kink=None), f.negative)), None),
+}
+
+
+@pytest.mark.parametrize("case", AT_ZERO)
+def test_rows_that_share_a_slope_where_all_scores_are_0(case):
+    make, expected = AT_ZERO[case]
+    negatives = np.array([1, 2, 4, 5, 6])
+    found = programs.shared_at_zero(Program(make(Groups(np.isin(np.arange(7), [0, 3]) * 1.0, None)), 7))
+    assert (found is None) == (expected is None)
+    if found is not None and expected is not None:
+        assert sorted(found[0]) == negatives[expected[0]].tolist()
+        assert found[1].tolist() == pytest.approx([expected[1]] * len(expected[0]))
+
+
+def test_of_several_queries_no_rows_are_known_to_share_a_slope():
+    groups = Groups(np.arange(8) % 2 * 1.0, as_groups(np.arange(8) // 4, 8))
+    assert programs.shared_at_zero(Program(maximum(groups.negative), 8)) is None
+    rows, shares = programs.shared_at_zero(Program(mean(softplus(groups.negative)), 8))
+    assert not len(rows)
+    assert not len(shares)
+
+
+def test_second_derivatives_that_are_not_known_are_differences():
+    groups = Groups(np.arange(8) % 2 * 1.0, None)
+    node = programs.smooth_atom(power(hinge(groups.rows), 1.5), 0.0)
+    x = np.array([1e-2, 1.0, 30.0, 1e4])
+    assert off(node.function.bend(x), 0.75 / np.sqrt(x), 10.0) < tolerance("central difference")
+    assert programs.smooth_atom(node, 0.0) is node
+
+
+@pytest.mark.parametrize("kind", [TopTen, PairsTop])
+def test_a_smoothing_of_few_rows_leaves_none_out(kind):
+    smoothing = kind(*binary(), l2=0.1)._smoothed_risks.smoothing
+    assert smoothing.near(np.zeros(60), 0.1) is smoothing
+
+
+# --- the package's own problems, and solves ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", COUPLES)

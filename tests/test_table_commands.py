@@ -179,6 +179,23 @@ def test_a_report_is_one_file_with_what_was_printed_and_figures(files, capsys):
     assert "http" not in page
 
 
+def test_a_small_table_has_a_list_of_as_many_rows_as_are_wanted(files, model, tmp_path, capsys):
+    small = tmp_path / "small.csv"
+    lines = (files / "later.csv").read_text().splitlines()[:61]
+    small.write_text("\n".join(lines))
+    wanted = sum(line.endswith("yes") for line in lines)
+    assert 0 < wanted < 60
+    assert f"precision at {wanted} " in run(capsys, "evaluate", model, small)[1]
+    assert "precision at 100 " in run(capsys, "evaluate", model, files / "later.csv")[1]
+    status, out, _ = run(
+        capsys, "fit", small, "--label", "fraud", "--drop", "day", "--list", tmp_path / "best"
+    )
+    assert status == 0
+    held = int(re.search(r"fraud = yes in (\d+) of them", out)[1])
+    assert f"precision at {held} " in out
+    assert len((tmp_path / "best").read_text().splitlines()) == 1 + held
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -21,6 +21,8 @@ from convexrank.data.messages import Advised, Message
 #: Exit statuses; 2 is that of arguments that cannot be used.
 FINE, DISAGREES = 0, 1
 WIDTH = 80
+#: Rows of a list, where no length is given.
+LENGTH = 100
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from convexrank.backend.interruption import import_module
-from convexrank.commands.outcome import Outcome
+from convexrank.commands.outcome import LENGTH, Outcome
 from convexrank.data.messages import names_in
 
 _EPILOG = """Numbers, categories and texts are encoded, gaps included; columns with dates
@@ -39,8 +39,10 @@ def add(commands: Any) -> None:
     for parser in (predict, evaluate, explain):
         parser.add_argument("model", help="the file that `convexrank fit --save` wrote")
         parser.add_argument("path", help="the table, with the columns of the fit")
-    for parser in (fit, predict, evaluate):
-        parser.add_argument("--top", type=int, default=100, help="length of the list (default: %(default)s)")
+    predict.add_argument("--top", type=int, default=LENGTH, help="length of the list (default: %(default)s)")
+    for parser in (fit, evaluate):
+        default = f"{LENGTH}; with fewer rows to measure, the number of wanted ones"
+        parser.add_argument("--top", type=int, help=f"length of the list (default: {default})")
     for parser in (fit, predict):
         parser.add_argument("--list", metavar="FILE", help="write the best rows, with scores")
     explain.add_argument("--row", type=int, required=True, help="number of the row; the first has 1")

@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from convexrank.data import check_choice, did_you_mean, shown
+from convexrank.commands.outcome import LENGTH
+from convexrank.data import check_choice, check_integer, did_you_mean, shown
 from convexrank.estimators import PushRanker, TableEncoder
 from convexrank.estimators.tables import is_gap
 from convexrank.inference import Interval, auc_interval, precision_at_interval
@@ -77,8 +78,10 @@ class Labels:
             )
         return found == self.positive
 
-    def to_measure(self, columns: Columns, top: int, where: str) -> Array:
-        """Return which rows are wanted, where a list of a length can be measured on them.
+    def to_measure(self, columns: Columns, top: int | None, where: str) -> tuple[Array, int]:
+        """Return which rows are wanted, and the length of the list that is measured on them.
+
+        Where none is given it is LENGTH, or of fewer rows as many as are wanted.
 
         Raises
         ------
@@ -96,11 +99,14 @@ class Labels:
                 f"{self.column} is {self.positive!r} in {int(y.sum())} of {len(y)} rows ({where}), expected some, and "
                 "not all, to measure a list; take a table with rows of both kinds (of a fit: --test TABLE)."
             )
+        if top is None:
+            return y, LENGTH if len(y) >= LENGTH else int(y.sum())
+        top = check_integer(top, "top", 1)
         if top > len(y):
             raise ValueError(
                 f"top is {top}, expected at most the number of rows, {len(y)} ({where}): --top {len(y)}."
             )
-        return y
+        return y, top
 
 
 def _says_yes(known: list[str]) -> str | None:

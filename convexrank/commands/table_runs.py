@@ -128,7 +128,8 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
         _refuse_lost(path)
     if arguments.report:
         pyplot()  # without matplotlib this is refused here, too, and not after the fit
-    top = check_integer(arguments.top, "top", 1)
+    if arguments.top is not None:
+        check_integer(arguments.top, "top", 1)
     table = read_columns(arguments.path)
     labels = Labels.of(table, arguments.label, arguments.positive)
     if arguments.test:
@@ -137,7 +138,7 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
         held = _held_out(labels_of(table, arguments.label), arguments.seed)
         rows, others = ({name: column[part] for name, column in table.items()} for part in (~held, held))
         where = f"{int(held.sum())} rows that were held out"
-    y = labels.to_measure(others, top, where)
+    y, top = labels.to_measure(others, arguments.top, where)
     encoder = TableEncoder(categories=arguments.category, drop=arguments.drop, decimal=arguments.decimal)
     with quiet():
         model = fitted(rows, labels, encoder, options, top / len(y) if arguments.search else None)
@@ -174,12 +175,8 @@ def run_predict(arguments: argparse.Namespace) -> Outcome:
 
 def run_evaluate(arguments: argparse.Namespace) -> Outcome:
     """Measure a model on a table."""
-    top, model, table = (
-        check_integer(arguments.top, "top", 1),
-        load(arguments.model),
-        read_columns(arguments.path),
-    )
-    found = measured(model, table, model.labels.to_measure(table, top, arguments.path), top)
+    model, table = load(arguments.model), read_columns(arguments.path)
+    found = measured(model, table, *model.labels.to_measure(table, arguments.top, arguments.path))
     return Outcome("\n".join(_measures(found, arguments.path, model)))
 
 

@@ -13,6 +13,7 @@ from convexrank.data.checks.arrays import (
     check_vector,
     check_weights,
     read_array,
+    refuse_masked,
 )
 from convexrank.data.checks.spectra import Spectrum, check_distributions, check_kernel, check_spectrum
 from convexrank.data.checks.values import (
@@ -127,6 +128,7 @@ __all__ = [
     "read_query_sizes",
     "read_table",
     "refuse_edited",
+    "refuse_masked",
     "refuse_missing",
     "shown",
     "well_formed",

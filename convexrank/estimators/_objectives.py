@@ -20,8 +20,9 @@ import numpy as np
 from convexrank import losses, prices
 from convexrank.backend.design import held_as
 from convexrank.core.problem import Problem
-from convexrank.data import QueryGroups, check_choice, check_positive, shown
+from convexrank.data import QueryGroups, as_groups, check_choice, check_positive, shown
 from convexrank.divergences import Divergence, SquaredEuclidean
+from convexrank.metrics.queries import pair_order
 from convexrank.problems import REGISTRY, PNormPush, Push, RateConstrained, RmaxPush, TopPush
 from convexrank.problems._formulation import Formulation
 from convexrank.problems.margin_retargeting._joint_cost import bounds_within, check_bound, check_divergence
@@ -102,15 +103,16 @@ def push_on_means(
     price: Any = None,
     loss: Any = "exponential",
     *,
+    qid: QueryGroups | None,
     sample_weight: Any,
     l2: float,
     l1: float,
 ) -> Problem:
     """Return the push that p, a price and a loss name, on means."""
     loss = losses.resolve(loss)
-    penalty: dict[str, Any] = {"l2": l2, "l1": l1}
+    penalty: dict[str, Any] = {"l2": l2, "l1": l1, "qid": qid}
     if price is not None:
-        scaled = _shares(positive, sample_weight, of_positives=False)
+        scaled = _shares(positive, qid, sample_weight, of_positives=False)
         return Push(X, positive, price, loss, sample_weight=scaled, **penalty)
     p = check_positive(p, "p", infinite=True)
     exponential = isinstance(loss, losses.Exponential)
@@ -120,7 +122,7 @@ def push_on_means(
         return TopPush(X, positive, sample_weight=sample_weight, **penalty)
     if math.isinf(p):
         return RmaxPush(X, positive, loss, sample_weight=sample_weight, **penalty)
-    scaled = _shares(positive, sample_weight, of_positives=True)
+    scaled = _shares(positive, qid, sample_weight, of_positives=True)
     return Push(X, positive, prices.Power(p), loss, sample_weight=scaled, **penalty)
 
 
@@ -131,6 +133,7 @@ def feasible_rates(
     min_recall: float | None = None,
     min_precision: float | None = None,
     *,
+    qid: QueryGroups | None,
     sample_weight: Any,
     l2: float,
 ) -> RateConstrained:
@@ -139,8 +142,14 @@ def feasible_rates(
     Raises
     ------
     ValueError
-        When columns are never built, or no point satisfies the constraint, with what proves it.
+        When columns are never built, for several queries, or when no point satisfies the constraint, with what proves
+        it.
     """
+    if qid is not None:
+        raise ValueError(
+            f"qid names {len(qid)} queries, but objective='rate_constrained' has one threshold for all rows; leave qid "
+            "out, or take another objective."
+        )
     if not held_as(X).built:
         raise ValueError(
             f"objective='rate_constrained' takes features='linear' of rows in memory, and got {shown(X)}; pass an "
@@ -159,13 +168,14 @@ def feasible_rates(
     )
 
 
-def _shares(positive: Array, weights: Array | None, of_positives: bool) -> Array:
-    """Scale row weights to sum to one over the negatives, and over the positives too if asked: sums become means."""
+def _shares(positive: Array, qid: QueryGroups | None, weights: Array | None, of_positives: bool) -> Array:
+    """Scale row weights to sum to one over the negatives of a query, and over its positives too if asked."""
     shares = np.ones(len(positive)) if weights is None else weights.copy()
-    for group in (~positive, positive) if of_positives else (~positive,):
-        total = shares[group].sum()
-        if total > 0:  # a class without weight is reported by the problem
-            shares[group] /= total
+    query = np.zeros(len(positive), dtype=np.intp) if qid is None else qid.spread(qid.query)
+    for rows in (~positive, positive) if of_positives else (~positive,):
+        totals = np.bincount(query[rows], shares[rows], minlength=int(query.max()) + 1)
+        totals[totals == 0.0] = 1.0  # a class without weight is reported by the problem
+        shares[rows] /= totals[query[rows]]
     return shares
 
 
@@ -274,6 +284,35 @@ def queries_of(qid: Any, group: Any, length: int) -> Any:
     if qid is not None:
         raise ValueError("qid and group both tell the queries of the rows, expected one of them.")
     return QueryGroups.from_sizes(group, length, name="group")
+
+
+def several_queries(qid: Any, length: int) -> QueryGroups | None:
+    """Return the queries of rows; None for one list.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When there is not one query for each row.
+    """
+    groups = as_groups(qid, length)
+    return groups if len(groups) > 1 else None
+
+
+def mean_order(y: Array, scores: Array, qid: Any, weights: Array | None) -> float:
+    """Return the share of pairs with different labels in the right order, the mean over queries with such pairs.
+
+    Raises
+    ------
+    ValueError
+        When no query has such pairs.
+    """
+    right, pairs = pair_order(y, scores, as_groups(qid, len(scores)), weights)
+    if not pairs.any():
+        raise ValueError(
+            "y has no query with two rows of different labels and positive weight, so that there is nothing to "
+            "judge; pass rows of both labels, in a search by cv=StratifiedKFold(...), or GroupKFold of queries."
+        )
+    return float((right[pairs > 0] / pairs[pairs > 0]).mean())
 
 
 def check_queries(qid: Any, fitted_on_queries: bool) -> None:

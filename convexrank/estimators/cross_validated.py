@@ -30,8 +30,8 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.estimators._linear_ranker import OUT_OF_MEMORY, SolvedRanker, sample_of
-from convexrank.estimators._objectives import push_on_means
-from convexrank.estimators.push import PushRanker, check_one_query
+from convexrank.estimators._objectives import push_on_means, several_queries
+from convexrank.estimators.push import PushRanker
 from convexrank.estimators.retargeting import RetargetingRanker
 from convexrank.metrics import named
 
@@ -138,7 +138,7 @@ class PathSearch(SolvedRanker):
         return self
 
     def _queries(self, qid: Any, length: int) -> Array | None:
-        """Return the number of the query of each row, in the order of the rows; None for one list."""
+        """Return the number of the query of each row, in the order of the rows; None where none are given."""
         if qid is None:
             return None
         groups = as_groups(qid, length)
@@ -306,11 +306,13 @@ class PushRankerCV(PathSearch, PushRanker):
     n, ratio : int, float
         For ``"auto"``, the number of values, and the smallest value divided by the largest.
     cv : int, splitter or iterable, optional
-        The folds, as in scikit-learn; an integer, or None for five, stratifies by label.
+        The folds, as in scikit-learn; an integer, or None for five, stratifies by label, and with several queries is a
+        number of folds of whole ones.
     scoring : str or callable, optional
         The name of a measure, such as ``"precision@100"`` (:func:`convexrank.metrics.named`), or a function
-        ``scoring(y, scores)``, larger is better; by default the area under the ROC curve, as in :meth:`score`. A
-        fold has fewer rows than there are: ``"precision@0.02"`` is of a share of them.
+        ``scoring(y, scores)``, with several queries ``scoring(y, scores, qid)``, larger is better; by default the area
+        under the ROC curve, as in :meth:`score`. A fold has fewer rows than there are: ``"precision@0.02"`` is of a
+        share of them.
     standardize : bool
         For linear features, whether to divide each column by its standard deviation before the fit, computed from the
         training rows of each fold. Then l1, l2 and ``solution_`` refer to columns of unit scale, and ``coef_`` to the
@@ -342,10 +344,12 @@ class PushRankerCV(PathSearch, PushRanker):
     _PATHS: ClassVar[dict[str, str]] = {name: name for name in ("l1", "l2", "p", "max_fpr", "tau")}
     _OTHERS: ClassVar[dict[str, Any]] = {"push": push_on_means}
 
-    def _queries(self, qid: Any, length: int) -> None:
-        check_one_query(qid, length)
+    def _queries(self, qid: Any, length: int) -> Array | None:
+        return None if several_queries(qid, length) is None else super()._queries(qid, length)
 
     def _folds(self, X: Any, y: Array, qid: Any) -> list[Fold]:
+        if qid is not None:
+            return _folds_of_queries(self, X, y, qid)
         splitter: Any = check_cv(self.cv, y, classifier=True)
         return checked_folds(splitter.split(X, y), len(y), self.cv)
 
@@ -399,31 +403,34 @@ class RetargetingRankerCV(PathSearch, RetargetingRanker):
     _PATHS: ClassVar[dict[str, str]] = {"l1": "l1", "alpha": "l2"}
 
     def _folds(self, X: Any, y: Array, qid: Any) -> list[Fold]:
-        count = 5 if self.cv is None else self.cv
-        if isinstance(count, int | np.integer):
-            groups = np.zeros(len(y)) if qid is None else qid
-            if int(count) > (queries := len(np.unique(groups))):
-                held = "all rows are one query" if queries == 1 else f"qid has {queries} queries"
-                other = "qid, the query of each row" if queries == 1 else f"cv={queries}, or a splitter"
-                raise ValueError(
-                    f"cv is {count}, but {held}, of which a fold needs one at least; pass {other}."
-                )
-            splitter: Any = GroupKFold(int(count))
-        else:
-            groups, splitter = qid, check_cv(count, y)
-        folds = checked_folds(splitter.split(X, y, groups), len(y), self.cv)
-        for number, (train, test) in enumerate(folds):
-            if qid is not None and self.scoring is None and not _has_an_order(y[test], qid[test]):
-                raise ValueError(
-                    f"fold {number} of cv: no query to judge by has two rows of different grades, so that all rankings "
-                    "score the same. Pass fewer folds, or a splitter that spreads such queries."
-                )
-            if qid is not None and np.isin(qid[test], qid[train]).any():
-                raise ValueError(
-                    f"cv cuts a query in fold {number}, which fits some of its documents and judges others. Pass a "
-                    "number of folds, or a splitter of groups such as GroupKFold."
-                )
-        return folds
+        return _folds_of_queries(self, X, y, qid)
+
+
+def _folds_of_queries(model: PathSearch, X: Any, y: Array, qid: Any) -> list[Fold]:
+    """Return folds of whole queries, each with some query to judge by."""
+    count = 5 if model.cv is None else model.cv
+    if isinstance(count, int | np.integer):
+        groups = np.zeros(len(y)) if qid is None else qid
+        if int(count) > (queries := len(np.unique(groups))):
+            held = "all rows are one query" if queries == 1 else f"qid has {queries} queries"
+            other = "qid, the query of each row" if queries == 1 else f"cv={queries}, or a splitter"
+            raise ValueError(f"cv is {count}, but {held}, of which a fold needs one at least; pass {other}.")
+        splitter: Any = GroupKFold(int(count))
+    else:
+        groups, splitter = qid, check_cv(count, y)
+    folds = checked_folds(splitter.split(X, y, groups), len(y), model.cv)
+    for number, (train, test) in enumerate(folds):
+        if qid is not None and model.scoring is None and not _has_an_order(y[test], qid[test]):
+            raise ValueError(
+                f"fold {number} of cv: no query to judge by has two rows of different grades, so that all rankings "
+                "score the same. Pass fewer folds, or a splitter that spreads such queries."
+            )
+        if qid is not None and np.isin(qid[test], qid[train]).any():
+            raise ValueError(
+                f"cv cuts a query in fold {number}, which fits some of its documents and judges others. Pass a "
+                "number of folds, or a splitter of groups such as GroupKFold."
+            )
+    return folds
 
 
 def _has_an_order(y: Array, qid: Array) -> bool:

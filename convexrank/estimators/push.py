@@ -14,13 +14,21 @@ from convexrank.backend.progress import level_of_caller
 from convexrank.core.capabilities import Advice
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
-from convexrank.data import as_groups, check_binary_labels, check_choice, check_weights, read_array
+from convexrank.data import QueryGroups, check_binary_labels, check_choice, check_weights
 from convexrank.estimators._linear_ranker import SolvedRanker
-from convexrank.estimators._objectives import check_formulation, feasible_rates, given_to, push_on_means
+from convexrank.estimators._objectives import (
+    check_formulation,
+    check_queries,
+    feasible_rates,
+    given_to,
+    mean_order,
+    push_on_means,
+    refuse_unscored,
+    several_queries,
+)
 from convexrank.estimators.held_out import checksum, promised_threshold
 from convexrank.inference import Threshold
 from convexrank.metrics import auc
-from convexrank.metrics.queries import pair_order
 from convexrank.problems import RateConstrained, RmaxPush, TopPush
 from convexrank.problems.bipartite._base import Bipartite
 
@@ -75,6 +83,10 @@ class PushRanker(SolvedRanker):
     rule "score above threshold" keeps the rate on the rows of the fit.
 
     With means over pairs, l2 and l1 keep their meaning when the number of rows changes, as in cross-validation.
+
+    With several queries in ``qid`` the risk is the sum of those of the queries, each with its own positives and
+    negatives: with more queries the same ``l2`` has less effect. In a search over folds, rows of one query stay
+    together and each fold needs its ``qid``: as for :class:`~convexrank.RetargetingRanker`.
 
     A ranker is not a classifier: the objective does not define a threshold between the classes, so ``predict`` returns
     scores, as in the rankers of LightGBM and XGBoost. Two consequences: First, scikit-learn does not stratify folds by
@@ -211,15 +223,16 @@ class PushRanker(SolvedRanker):
         y : array, shape (n,)
             Two classes: {0, 1}, {−1, +1}, booleans, or two strings; the larger is the positive class.
         qid : array, shape (n,), optional
-            Query of each row. The push is defined for one list, so all entries must be equal.
+            Query of each row, in any order: each query is a list of its own. One that lacks a class contributes
+            nothing. None is one list.
         sample_weight : array, shape (n,), optional
             Weights of rows; a row of weight 2 counts as two rows, a row of weight 0 is left out.
 
         Raises
         ------
         ValueError, TypeError
-            When the data are not finite and real, lengths differ, y does not have two classes, qid names several
-            queries, a parameter is out of range, or no point satisfies a constraint (INFEASIBLE, with what proves it).
+            When the data are not finite and real, lengths differ, y does not have two classes, no query has both, a
+            parameter is out of range, or no point satisfies a constraint (INFEASIBLE, with what proves it).
         KeyboardInterrupt
             When Ctrl-C is pressed, at the next step of the solve.
 
@@ -270,15 +283,18 @@ class PushRanker(SolvedRanker):
 
     def _made(self, X: Any, y: Array, qid: Any, sample_weight: Any) -> Problem:
         """Return the problem on checked rows."""
-        check_one_query(qid, len(y))
+        lists = several_queries(qid, len(y))
+        if lists is not None:
+            refuse_unscored(qid)
+        self._fitted_on_queries = lists is not None
         weights = check_weights(sample_weight, len(y))
-        return self._problem(self._designed(X, weights), check_binary_labels(y), weights)
+        return self._problem(self._designed(X, weights), check_binary_labels(y), lists, weights)
 
-    def _problem(self, X: Any, positive: Array, weights: Array | None) -> Problem:
+    def _problem(self, X: Any, positive: Array, lists: QueryGroups | None, weights: Array | None) -> Problem:
         """Return the problem that the parameters name."""
         made = check_formulation(self.objective, Bipartite, "objective", **self._OTHERS)
         given = given_to(made, self, ("l1", *_OF_OBJECTIVES))
-        return made(X, positive, l2=self.l2, sample_weight=weights, **given)
+        return made(X, positive, l2=self.l2, qid=lists, sample_weight=weights, **given)
 
     def threshold_for(
         self,
@@ -325,24 +341,28 @@ class PushRanker(SolvedRanker):
 
         .. math:: \frac{\sum_{i,k} v_i v_k\,(1[f_i>f_k]+\frac12 1[f_i=f_k])}{\sum_{i,k} v_i v_k}
 
-        over positives i and negatives k with row weights v, ones by default; larger is better. The AUC gives no special
-        weight to the top; for that, use a scorer made from :func:`convexrank.metrics.precision_at` or another measure.
+        over positives i and negatives k with row weights v, ones by default; larger is better. With several queries it
+        is the mean over those with both classes. The AUC gives no special weight to the top; for that, use a scorer
+        made from :func:`convexrank.metrics.precision_at` or another measure.
 
         Parameters
         ----------
         X, y, qid, sample_weight : arrays
-            As in :meth:`fit`; y must have both labels of the fit. The weights are v.
+            As in :meth:`fit`; y must have both labels of the fit, and qid several queries if it had there. The weights
+            are v.
 
         Raises
         ------
         ValueError
-            When y lacks one of the two classes (as in a fold without positives), or has another label.
+            When y lacks one of the two classes (as in a fold without positives), or has another label; when ``qid`` is
+            missing although the fit had one, or no query has both classes.
         """
         return self._measure(y, self.decision_function(X), qid, sample_weight)
 
     def _measure(self, y: Any, scores: Array, qid: Any, sample_weight: Any) -> float:
         """Return what :meth:`score` does, for scores."""
-        check_one_query(qid, len(scores))
+        lists = several_queries(qid, len(scores))
+        check_queries(qid, self._fitted_on_queries)
         labels = np.asarray(y)
         found = np.unique(labels)
         if not np.array_equal(found, self.classes_):
@@ -353,28 +373,9 @@ class PushRanker(SolvedRanker):
                 f"y has the labels {found[:5].tolist()}, expected both of {self.classes_.tolist()}: the area under "
                 f"the ROC curve compares positives with negatives{hint}."
             )
-        return _weighted_auc(labels, scores, check_weights(sample_weight, len(scores)))
-
-
-def check_one_query(qid: Any, length: int) -> None:
-    """Refuse several queries: a push has one list."""
-    if qid is None:
-        return
-    queries = read_array(qid, "qid")
-    if queries.shape != (length,):
-        raise ValueError(f"qid has shape {queries.shape}, expected ({length},), one query for each row.")
-    count = len(np.unique(queries))
-    if count > 1:
-        raise ValueError(
-            f"qid names {count} queries, but PushRanker ranks one list. Pass qid=None to rank all rows together; to "
-            "push within each query, give the formulation the queries: problems.PNormPush(X, y, p, qid=qid)."
-        )
-
-
-def _weighted_auc(y: Array, scores: Array, weights: Array | None) -> float:
-    if weights is None:
-        return auc(y, scores)
-    right, pairs = pair_order(y, scores, as_groups(None, len(y)), weights)
-    if pairs[0] == 0.0:
-        raise ValueError("sample_weight leaves no positive or no negative; give each class some weight.")
-    return float(right[0] / pairs[0])
+        weights = check_weights(sample_weight, len(scores))
+        if lists is None and weights is None:
+            return auc(labels, scores)
+        if weights is not None and not all(weights[labels == one].any() for one in found):
+            raise ValueError("sample_weight leaves no positive or no negative; give each class some weight.")
+        return mean_order(labels, scores, lists, weights)

@@ -8,18 +8,18 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 
-from convexrank.data import as_groups, check_choice, check_weights, shown
+from convexrank.data import check_choice, check_weights, shown
 from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._objectives import (
     PASSED,
     check_queries,
     formulation_of,
+    mean_order,
     names_of,
     own_fields,
     queries_of,
     refuse_unscored,
 )
-from convexrank.metrics.queries import pair_order
 from convexrank.problems._formulation import Formulation
 
 Array = np.ndarray
@@ -249,10 +249,4 @@ class Ranker(SolvedRanker):
                 f"y has shape {labels.shape}, expected {scores.shape}, one label for each row of X."
             )
         weights = check_weights(sample_weight, len(scores))
-        right, pairs = pair_order(labels, scores, as_groups(qid, len(scores)), weights)
-        if not pairs.any():
-            raise ValueError(
-                "y has no query with two rows of different labels and positive weight, so that there is nothing to "
-                "judge; pass rows of both labels, in a search by cv=StratifiedKFold(...), or GroupKFold of queries."
-            )
-        return float((right[pairs > 0] / pairs[pairs > 0]).mean())
+        return mean_order(labels, scores, qid, weights)

@@ -322,7 +322,7 @@ def _jacobian(
     if not isinstance(d, float):
         found.add(axis, d, own, terms)
     if isinstance(node, tree.Elementwise):
-        return 0.0 if axis is None else memory * own, [(memory * b, column) for b, column in terms]
+        return None if axis is None else memory * own, [(memory * b, column) for b, column in terms]
     if axis is None:
         raise TypeError(f"{node} has no rows to reduce.")
 
@@ -343,7 +343,7 @@ def _jacobian(
     if c is not None:
         bent = column if g is memory else summed(g)
         found.products.append((bent, bent, -c))
-    return 0.0, [(found.ones, column)]
+    return None, [(found.ones, column)]  # a level has no rows of its own
 
 
 # Second derivatives of sums over pairs are one product with all columns, up to so many pairs and products,

@@ -328,7 +328,7 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
         return ((slopes < -size) | falling) & (function.increasing and not function.reaches_least)
 
     def rule(node: tree.Node, *x: Any) -> tuple[Array, Array]:
-        """The slopes far out, and which entries certainly fall for ever beside them."""
+        """The slopes far out, and which entries certainly fall for ever beside them; the highest of these is any."""
         slopes = _slopes(node, d, *[one[0] for one in x])
         match node:
             case tree.Scores():
@@ -338,15 +338,15 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
                 parts = [(np.asarray(c) != 0.0) & _spread(node, part, one[1]) for (c, part), one in terms]
                 return slopes, np.logical_or.reduce(np.broadcast_arrays(*parts))
             case tree.Dot():
-                return slopes, node.over.sums(((node.shares > 0.0) & x[0][1]) * 1.0) > 0.0
+                return slopes, node.over.highest((node.shares > 0.0) & x[0][1])
             case tree.LogSumExp():
                 lower = x[0][0] < node.over.spread(slopes) - size
-                return slopes, node.over.sums((lower | x[0][1]) * 1.0) > 0.0
+                return slopes, node.over.highest(lower | x[0][1])
             case Threshold():
                 near = x[0][0] >= node.over.spread(slopes) - size
                 if node.function.reaches_least:  # in the end others do not count
-                    return slopes, node.over.sums((near & ~x[0][1]) * 1.0) == 0.0
-                return slopes, node.over.sums((~near | x[0][1]) * 1.0) > 0.0
+                    return slopes, ~node.over.highest(near & ~x[0][1])
+                return slopes, node.over.highest(~near | x[0][1])
             case CumulativeLogSumExp():
                 lowest = -node.highest(-x[0][0])
                 return slopes, (lowest < slopes - size) | (node.highest(x[0][1] * 1.0) > 0.0)
@@ -355,7 +355,7 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
                 _, tied, _ = highest_rows(node, x[0][0])
                 border = node.over.highest(np.where(tied > 0.0, x[0][0], -math.inf))
                 stays = (x[0][0] >= node.over.spread(border) - size) & ~x[0][1]
-                return slopes, node.over.sums(stays * 1.0) == 0.0
+                return slopes, ~node.over.highest(stays)
             case tree.Elementwise():
                 return slopes, of(node.function, *x[0])
             case tree.PairSums():

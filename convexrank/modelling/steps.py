@@ -101,10 +101,10 @@ def _is_multiple(node: Affine) -> bool:
 def _of_affine(node: Affine) -> tuple[Any, Any]:
     constant = node.constant
     if _is_multiple(node):
-        factor = node.terms[0][0]
+        ((factor, _),) = node.terms
         return lambda x: (factor * x, None), lambda memory, u: (factor * u,)
     has_constant = np.ndim(constant) > 0 or constant != 0.0
-    terms = [(c, np.ndim(c) == 0 and c == 1.0, node.is_level(part)) for c, part in node.terms]
+    terms = [(c, not np.ndim(c) and c == 1.0, node.is_level(part)) for c, part in node.terms]
     axis = node.axis
 
     def up(*arguments: Array) -> tuple[Array, Any]:

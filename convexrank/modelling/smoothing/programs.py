@@ -440,14 +440,13 @@ def shared_at_zero(program: Program) -> tuple[Array, Array] | None:
     They share it in any way that adds up. None where other kinks are there. Without a kink there these are no rows.
     That of a hinge is elsewhere.
     """
-    kinks = _kinks_at_zero(program)
-    if not kinks:
-        return np.zeros(0, dtype=np.intp), np.zeros(0)
-    node = kinks[0]
-    if program.differences or len(kinks) > 1 or program.count > 1:
-        return None
-    if not isinstance(node, Highest) or not _is_row_by_row(node.x):
-        return None
+    match _kinks_at_zero(program):
+        case []:
+            return np.zeros(0, dtype=np.intp), np.zeros(0)
+        case [Highest() as node] if not program.differences and program.count == 1 and _is_row_by_row(node.x):
+            pass
+        case _:
+            return None
     values, _ = program.up(np.zeros(program.rows))
     _, tied, left = highest_rows(node, values[program.nodes.index(node.x)])
     return node.over.rows[tied > 0.0], tied[tied > 0.0] / left
@@ -464,7 +463,7 @@ def _is_row_by_row(x: Node) -> bool:
         case Scores():
             return True
         case PairSums():
-            alike = inner.function.increasing or all(np.ndim(affine(end).constant) == 0 for end in inner.args)
+            alike = inner.function.increasing or not any(np.ndim(affine(end).constant) for end in inner.args)
             return (
                 alike
                 and inner.grades is None
@@ -472,17 +471,24 @@ def _is_row_by_row(x: Node) -> bool:
             )
         case Elementwise():
             whole = affine(inner.x)
-            own = [(c, part) for c, part in whole.terms if not whole.is_level(part)]
-            alike = inner.function.increasing or np.ndim(whole.constant) == 0
-            return alike and len(own) == 1 and np.ndim(own[0][0]) == 0 and isinstance(own[0][1], Scores)
+            own = tuple((c, part) for c, part in whole.terms if not whole.is_level(part))
+            alike = inner.function.increasing or not np.ndim(whole.constant)
+            return alike and isinstance(_only_of(own), Scores)
         case _:
             return False
 
 
 def _only_part(x: Node) -> Node | None:
     """Return the part of which an expression is a multiple, up to constants."""
-    terms = affine(x).terms
-    return terms[0][1] if len(terms) == 1 and np.ndim(terms[0][0]) == 0 else None
+    return _only_of(affine(x).terms)
+
+
+def _only_of(terms: tuple[tuple[Any, Node], ...]) -> Node | None:
+    match terms:
+        case ((factor, part),) if not np.ndim(factor):
+            return part
+        case _:
+            return None
 
 
 def _kinks_at_zero(program: Program) -> list[Node]:
