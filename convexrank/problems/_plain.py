@@ -129,8 +129,14 @@ def generator_of(divergence: Any) -> Generator:
             low=0.0,
         )
     own, domain = divergence, divergence.domain
-    of_numbers = (_of_a_number(one) for one in (own._phi, own._slope, own._point, own._conjugate))
-    return Generator(*of_numbers, domain.lower, domain.upper)
+    return Generator(
+        _of_a_number(own._phi),
+        _of_a_number(own._slope),
+        _of_a_number(own._point),
+        _of_a_number(own._conjugate),
+        domain.lower,
+        domain.upper,
+    )
 
 
 def _of_a_number(function: Callable[[Any], Any]) -> Scalar:
