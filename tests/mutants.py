@@ -149,6 +149,15 @@ EQUIVALENT = {
         )
     },
     "modelling/curvature": {
+        ("_PAIRS, _PRODUCTS = 2_000_000, 100_000_000", f"_PAIRS, _PRODUCTS = {now}"): "up to how many it pays"
+        for now in (
+            "2000001, 100_000_000",
+            "1999999, 100_000_000",
+            "2_000_000, 100000001",
+            "2_000_000, 99999999",
+        )
+    }
+    | {
         (
             "for k in range(len(program.nodes) - 1, -1, -1):",
             f"for k in range(len(program.nodes) - 1, {now}, -1):",

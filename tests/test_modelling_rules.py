@@ -27,13 +27,14 @@ from convexrank.modelling import (
     total,
 )
 from convexrank.modelling.certificates import reference, rounding
-from convexrank.modelling.certificates.balls import ball_pairs, in_balls
+from convexrank.modelling.certificates.balls import ball_pairs, in_balls, tangent_in_balls
 from convexrank.modelling.certificates.reference import Reference, lowered_tangent, rounded
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.expressions import Affine, Elementwise, PairMeans
 from convexrank.modelling.groups import Groups, ListedPairs
 from convexrank.modelling.hessian_products import hessian_product
 from convexrank.modelling.kernels.exponentials import LogisticPairs
+from convexrank.proof.balls import arb, at_precision
 from tests.expression_readings import (
     off,
 )
@@ -672,6 +673,24 @@ def test_where_terms_cancel_bounds_on_rounding_are_those_of_the_terms():
         assert wider.offset_error == pytest.approx(2.0 * relative * whole)
         assert wider.lag == pytest.approx(found.lag + 2.0 * relative * whole)
         assert wider.slope_error == pytest.approx(relative * (pulls @ lengths))
+
+
+def test_a_slope_that_floats_choose_at_a_kink_lies_as_far_below_as_the_slack_says():
+    """One positive: the mean over the lowest is its own loss. In floats the margin is 1, in balls a little less."""
+    pytest.importorskip("flint")
+    f = Groups(np.array([1.0, 0.0, 0.0]), None)
+    roots = (
+        total(pair_sums(functions.hinge, f.positive, f.negative)),
+        total(rules.pair_means(functions.hinge, f.positive, f.negative, 0.5)),
+    )
+    with at_precision(128):
+        scores = in_balls(np.array([1.0, 2.0**-80, -3.0]))
+        for root in roots:
+            value, slope, slack = tangent_in_balls(program.Program(root, 3), scores)
+            assert value.contains(arb(2) ** -80)
+            assert slack.contains(arb(2) ** -80)
+            assert slack > 0
+            assert all(one == 0 for one in slope)
 
 
 @pytest.mark.parametrize("loss", [functions.exp, functions.softplus, functions.hinge])
