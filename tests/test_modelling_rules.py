@@ -673,7 +673,7 @@ def test_where_terms_cancel_bounds_on_rounding_are_those_of_the_terms():
         assert wider.risk_error == pytest.approx(relative * whole)
         assert wider.offset_error == pytest.approx(2.0 * relative * whole)
         assert wider.lag == pytest.approx(found.lag + 2.0 * relative * whole)
-        assert wider.slope_error == pytest.approx(relative * (pulls @ lengths))
+        assert wider.slope_error == pytest.approx(relative * (pulls @ lengths), abs=0.0)
 
 
 def test_a_slope_that_floats_choose_at_a_kink_lies_as_far_below_as_the_slack_says():
