@@ -48,7 +48,7 @@ MODULES = {
     "modelling/log_sum_exps/terms": "tests/test_many_rows.py tests/test_log_sum_exps.py",
     "modelling/rules": f"{_READ}",
     "modelling/program": f"tests/test_pair_rule.py {_READ}",
-    "modelling/steps": f"tests/test_pair_rule.py tests/test_smoothing.py {_READ}",
+    "modelling/steps": f"tests/test_curvature.py tests/test_pair_rule.py tests/test_smoothing.py {_READ}",
     "modelling/curvature": f"tests/test_curvature.py tests/test_second_order.py {_READ}",
     "modelling/hessian_products": "tests/test_curvature.py tests/test_second_order.py tests/test_smoothing.py"
     f"::test_smooth_functions_of_random_risks_are_those_of_their_differences {_READ}",
@@ -149,6 +149,15 @@ EQUIVALENT = {
         )
     },
     "modelling/curvature": {
+        ("_PAIRS, _PRODUCTS = 2_000_000, 100_000_000", f"_PAIRS, _PRODUCTS = {now}"): "up to how many it pays"
+        for now in (
+            "2000001, 100_000_000",
+            "1999999, 100_000_000",
+            "2_000_000, 100000001",
+            "2_000_000, 99999999",
+        )
+    }
+    | {
         (
             "for k in range(len(program.nodes) - 1, -1, -1):",
             f"for k in range(len(program.nodes) - 1, {now}, -1):",
@@ -185,6 +194,13 @@ EQUIVALENT = {
                 "self._of(node.function, x[{}])",
             )
         },
+        **{
+            (
+                f"values = np.broadcast_to(x[0], node.{shape})",
+                f"values = np.broadcast_to(x[ -1], node.{shape})",
+            ): "of one argument the first is the last"
+            for shape in ("shares.shape", "logs.shape", "over.rows.shape")
+        },
         (
             "following = np.flatnonzero(~last) + 1 if node.upper is not node.lower else following",
             "following = np.flatnonzero(~last) + 1 if node.upper != node.lower else following",
@@ -197,7 +213,42 @@ EQUIVALENT = {
             for now in (">= 0.0", "> -1.0", "!= 0.0")
         },
     },
+    "modelling/smoothing/programs": {
+        (
+            "tied = highest_rows(node, x[0])[1]",
+            "tied = highest_rows(node, x[ -1])[1]",
+        ): "of one argument the first is the last",
+    },
     "modelling/certificates/reference": {
+        **{
+            (
+                "if step > 1 and places < len(x[::step]) // 2:",
+                f"if step {now} places < len(x[::step]) // 2:",
+            ): "whether low entries are left out at first"
+            for now in (
+                "<= 1 and",
+                "< 1 and",
+                ">= 1 and",
+                "!= 1 and",
+                "== 1 and",
+                "> 0 and",
+                "> 2 and",
+                "> 1 or",
+            )
+        },
+        **{
+            (
+                "places = rank // step + 2 * math.isqrt(rank // step) + 8",
+                f"places = {now}",
+            ): "how many low entries are left out at first; where these are too many, none are"
+            for now in (
+                "rank // step + 2 * math.isqrt(rank >> step) + 8",
+                "rank // step + 2 * math.isqrt(rank // step) + 9",
+                "rank // step + 2 * math.isqrt(rank // step) + 7",
+                "rank // step + 3 * math.isqrt(rank // step) + 8",
+                "rank // step + 1 * math.isqrt(rank // step) + 8",
+            )
+        },
         (
             "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=-1))",
             "self.firsts = np.flatnonzero(np.diff(axis.query, prepend=- 2))",
@@ -222,6 +273,13 @@ EQUIVALENT = {
         **{
             ("if before >= mass:", f"if before {now} mass:"): "parts beyond the mass count for nothing"
             for now in ("==", ">", "is")
+        },
+        **{
+            (
+                "if all(one >= 0 for one in below) and all(one <= 0 for one in above):",
+                f"if all(one {ends[0]} 0 for one in below) and all(one {ends[1]} 0 for one in above):",
+            ): "an end that is exactly the root is one of an enclosure, and within one of twice the size"
+            for ends in ((">=", "<"), (">", "<="))
         },
     },
     "consensus/extreme_scores": {

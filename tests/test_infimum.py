@@ -77,6 +77,15 @@ def test_parts_of_any_size_are_brought_onto_the_simplex():
                 whole = node.over.spread(node.over.sums(found))
                 assert limited or np.abs(whole - 1.0).max() <= close
                 assert not limited or (found / whole <= node.caps * (1.0 + close)).all()
+                if (
+                    v.all() and not limited
+                ):  # beside a query without any parts those of others keep their shares
+                    some = node.over.query > 0
+                    apart = conjugate._on_simplex(node, v * some)
+                    assert (
+                        np.abs(apart - np.where(some, found, node.over.spread(1.0 / node.over.sizes))).max()
+                        <= close
+                    )
                 if not v.any() and not limited:
                     assert np.abs(found * node.over.spread(node.over.sizes) - 1.0).max() <= close
             seen.add((type(node).__name__, limited))

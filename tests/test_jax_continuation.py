@@ -85,7 +85,10 @@ def test_a_level_that_is_not_found_is_noticed(monkeypatch):
     assert differ(PROBLEMS["weighted highest"](), 1e-2) > 1e3 * tolerance("summation")
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+# The others have the atoms of these: the readings above are compared for all, and a program takes seconds to compile.
+@pytest.mark.parametrize(
+    "name", ["maximum by query", "weighted highest", "highest sums over pairs", "hinges of pairs"]
+)
 def test_compiled_steps_agree_with_numpy(name):
     problem = PROBLEMS[name]()
     found, first = problem.solve("jax-continuation"), problem.solve()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.backend.compilation import jit
 from convexrank.backend.interruption import ending_after
 from convexrank.core.capabilities import Batched
 from convexrank.core.results import Status
@@ -137,6 +138,24 @@ def test_one_program_serves_a_shape_class():
     for n in (58, 61, 63):
         cr.problems.PNormPush(X[:n], Y[:n], p=2, l2=0.1 * n).solve("jax-newton")
     assert compiled(newton.advance, True).count == before
+
+
+def test_arrays_of_both_kinds_share_a_program():
+    """With 64 bits; without, an array of numpy in float64 becomes one of float32, and one of JAX does not."""
+    import jax
+
+    program = jit(lambda a, x: a * x, small=True)
+    with jax.enable_x64(True):
+        wide = jax.device_put(X, jax.devices()[0])
+        for first, second in ((X, wide), (wide, X), (wide, wide), (X, X)):
+            assert np.array_equal(program(first, second), X * X)
+        assert program.count == 1
+        # what has no type of its own is told apart
+        assert program(X.astype(np.float32), jax.numpy.asarray(2.0)).dtype == np.float32
+        assert program(X.astype(np.float32), np.asarray(2.0)).dtype == np.float64
+        assert program.count == 3
+    for x in (X, wide):
+        assert np.allclose(program(x, x), X * X, rtol=tolerance("single precision"))
 
 
 def test_conjugate_gradients_agree_with_the_hessian():

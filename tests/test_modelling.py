@@ -123,8 +123,8 @@ def test_the_dual_has_the_optimum_of_the_primal(seed):
 
 # --- planted bugs -----------------------------------------------------------------------------------------------------
 
-# First those that, between them, show all bugs but a few: most bugs are found by one of the first three.
-SEEDS = tuple(dict.fromkeys((0, 33, 6, 94, 90, 64, 47, 41, *range(100))))
+# First those that, between them, show all bugs, by how many they show a second.
+SEEDS = tuple(dict.fromkeys((14, 17, 64, 6, 15, 4, 94, 65, 0, 47, 52, 12, *range(100))))
 
 
 def twice(function):

@@ -11,6 +11,7 @@ import pytest
 
 import convexrank as cr
 from convexrank import losses
+from convexrank.core.minorants import rounding as rounding_of_sum
 from convexrank.data import as_groups
 from convexrank.data.fields import plain, recorded
 from convexrank.modelling import (
@@ -26,12 +27,14 @@ from convexrank.modelling import (
     total,
 )
 from convexrank.modelling.certificates import reference, rounding
-from convexrank.modelling.certificates.balls import in_balls
-from convexrank.modelling.certificates.reference import Reference
+from convexrank.modelling.certificates.balls import ball_pairs, in_balls, tangent_in_balls
+from convexrank.modelling.certificates.reference import Reference, lowered_tangent, rounded
 from convexrank.modelling.certificates.rounding import sizes_of_terms
 from convexrank.modelling.expressions import Affine, Elementwise, PairMeans
 from convexrank.modelling.groups import Groups, ListedPairs
 from convexrank.modelling.hessian_products import hessian_product
+from convexrank.modelling.kernels.exponentials import LogisticPairs
+from convexrank.proof.balls import arb, at_precision
 from tests.expression_readings import (
     off,
 )
@@ -460,6 +463,33 @@ def test_a_gradient_is_the_same_with_and_without_what_is_known_before_the_scores
             assert off(gradient, expected) < tolerance("summation")
 
 
+def test_logistic_pairs_are_gone_through_once_where_the_adjoint_is_known(monkeypatch):
+    """And twice below a function, whose slope is known after the sums are."""
+    calls, both = [], LogisticPairs.both
+    monkeypatch.setattr(LogisticPairs, "both", lambda self, *x: calls.append(x) or both(self, *x))
+    f, scores = grades_of_queries(True), np.random.default_rng(0).normal(size=20)
+    sums = pair_sums(functions.softplus, f.rows, f.rows, f.grades)
+    for root, passes in ((mean(sums), 1), (mean(square(sums)), 0)):
+        calls.clear()
+        value, gradient = program.Program(root, 20).value_and_gradient(scores)
+        assert len(calls) == passes
+        wanted, slopes = 0.0, np.zeros(20)
+        for query in range(3):
+            rows = [row for row in range(20) if row // 7 == query]
+            for k in rows:
+                above = [i for i in rows if i % 4 > k % 4]
+                weights = np.array([i % 3 + 1.0 for i in above])
+                rises = scores[k] - scores[above]
+                one = weights @ np.logaddexp(0.0, rises)
+                share = (k % 3 + 1.0) / sum(i % 3 + 1.0 for i in rows)
+                wanted += share * (one if passes else one**2)
+                pulls = share * (1.0 if passes else 2.0 * one) * weights / (1.0 + np.exp(-rises))
+                slopes[k] += pulls.sum()
+                slopes[above] -= pulls
+        assert off(value, wanted) < tolerance("summation")
+        assert off(gradient, slopes) < tolerance("summation")
+
+
 LISTED = {
     "a mean": (lambda d: mean(d), lambda x: x.mean()),
     "of functions": (lambda d: total(softplus(-d)), lambda x: np.logaddexp(0.0, -x).sum()),
@@ -613,6 +643,71 @@ def grades_of_queries(graded):
     return Groups(
         np.arange(20) % (4 if graded else 2) * 1.0, as_groups(np.arange(20) // 7, 20), np.arange(20) % 3 + 1.0
     )
+
+
+class Lifted(cr.Formulation):
+    """The positives' scores, by constants that cancel where they are large; of 0 a softplus of them."""
+
+    lift: float = 0.0
+
+    def risk(self, f):
+        return total(softplus(f.positive + self.lift) - self.lift)
+
+
+def test_where_terms_cancel_bounds_on_rounding_are_those_of_the_terms():
+    rng = np.random.default_rng(0)
+    X, labels, w = rng.normal(size=(200, 3)), np.arange(200) < 150, np.ones(3)
+    scores, lengths = X @ w, np.sqrt((X * X).sum(axis=1))
+    for lift in (0.0, 1e8):
+        program = Lifted(X, labels, lift=lift, l2=0.1).program
+        reference = Reference(program)
+        found, proved = lowered_tangent(X, scores, lengths, reference.below, w)
+        wider = rounded(found, reference, scores, lengths, proved)
+        if not lift:
+            assert wider is found
+            continue
+        assert found.risk_error < abs(found.risk - math.fsum(scores[labels])) <= wider.risk_error
+        whole, pulls = sizes_of_terms(program, proved.values, proved.parts)
+        relative = rounding_of_sum(200 + 3)
+        assert wider.risk_error == pytest.approx(relative * whole)
+        assert wider.offset_error == pytest.approx(2.0 * relative * whole)
+        assert wider.lag == pytest.approx(found.lag + 2.0 * relative * whole)
+        assert wider.slope_error == pytest.approx(relative * (pulls @ lengths))
+
+
+def test_a_slope_that_floats_choose_at_a_kink_lies_as_far_below_as_the_slack_says():
+    """One positive: the mean over the lowest is its own loss. In floats the margin is 1, in balls a little less."""
+    pytest.importorskip("flint")
+    f = Groups(np.array([1.0, 0.0, 0.0]), None)
+    roots = (
+        total(pair_sums(functions.hinge, f.positive, f.negative)),
+        total(rules.pair_means(functions.hinge, f.positive, f.negative, 0.5)),
+    )
+    with at_precision(128):
+        scores = in_balls(np.array([1.0, 2.0**-80, -3.0]))
+        for root in roots:
+            value, slope, slack = tangent_in_balls(program.Program(root, 3), scores)
+            assert value.contains(arb(2) ** -80)
+            assert slack.contains(arb(2) ** -80)
+            assert slack > 0
+            assert all(one == 0 for one in slope)
+
+
+@pytest.mark.parametrize("loss", [functions.exp, functions.softplus, functions.hinge])
+def test_sums_over_graded_pairs_in_balls_are_those_of_a_double_loop(loss):
+    pytest.importorskip("flint")
+    f, rng = grades_of_queries(True), np.random.default_rng(0)
+    node, (x, u) = pair_sums(loss, f.rows, f.rows, f.grades), rng.normal(size=(2, 20))
+    pairs = ball_pairs(node, in_balls(x), in_balls(x))
+    found, (to_upper, to_lower) = pairs.sums()[0], pairs.pulls(in_balls(u))
+    wanted, upper, lower = np.zeros((3, 20))
+    for i, k in zip(*node.pairs, strict=True):
+        value, slope = (float(one[0]) for one in loss.slopes(np.array([x[k] - x[i]])))
+        wanted[k] += node.weights[i] * value
+        lower[k] += u[k] * node.weights[i] * slope
+        upper[i] -= u[k] * node.weights[i] * slope
+    for one, other in ((found, wanted), (to_upper, upper), (to_lower, lower)):
+        assert off(one.astype(float), other) < tolerance("summation")
 
 
 @pytest.mark.parametrize("listed", [0, 10**6])

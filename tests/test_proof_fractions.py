@@ -101,7 +101,9 @@ def built():
         "top two": P.SpectralPush(X, y, ("top", 2), "exponential", l2=0.1, l1=0.01),
         "some negatives": P.PartialAUC(X, y, 0.4, "hinge", l2=0.1, sample_weight=weight),
         "both rates": P.PartialAUC(ties, y, 0.5, "squared_hinge", 0.3, l2=0.1),
-        "both rates, logistic": P.PartialAUC(X, y, 0.7, base2, 0.6, l1=0.001, sample_weight=weight),
+        "both rates, logistic": P.PartialAUC(
+            X[5:], y[5:], 0.7, base2, 0.6, l1=0.001, sample_weight=weight[5:]
+        ),
         "power below 1": P.Push(X, y, 0.5, "exponential", l2=0.5, sample_weight=weight),
         "power 2": P.Push(X, y, 2, "exponential", l1=0.5),
         "log price": P.Push(X, y, "log_one_plus", "exponential", l2=0.5),

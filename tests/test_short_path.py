@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import convexrank as cr
 from convexrank.core.results import Witness
+from convexrank.solvers.descent.smoothed import short_path
 from convexrank.solvers.descent.smoothed.short_path import FOLLOWED, path_end
 from convexrank.solvers.row_faces import Smoothable
 from convexrank.solvers.through_another import HandedOver
@@ -52,6 +55,24 @@ def test_the_path_ends_at_the_minimum_of_the_exact_model(name, l1):
     assert end.value == pytest.approx(exact.value, rel=tolerance("two solvers"), abs=tolerance("two solvers"))
     assert end.value == pytest.approx(problem.objective(end.w))
     assert problem.certificate(end.w, witness=end.witness).gap <= 1e-8
+
+
+def test_lengths_that_promise_too_much_would_not_be_taken(monkeypatch):
+    """The end is the same to the last bit where they are tried, and more points are looked at."""
+    problem = cr.problems.RmaxPush(*rows(80, 6))
+    known, seen, ends = short_path._Way.at, [], []
+
+    def counted(way, *given):
+        seen.append(len(ends))
+        return known(way, *given)
+
+    monkeypatch.setattr(short_path._Way, "at", counted)
+    for below in (short_path._BELOW, math.inf):
+        monkeypatch.setattr(short_path, "_BELOW", below)
+        ends.append(path_end(problem, problem.start(), 1e-8))
+    assert np.array_equal(ends[0].w, ends[1].w)
+    assert ends[0].gap == ends[1].gap
+    assert seen.count(0) < 0.9 * seen.count(1)
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,8 @@ class _Kept:
 
     def __call__(self, *arguments: Any) -> Any:
         leaves, tree = self._flatten(arguments)
-        key = tree, self._config.jax_enable_x64, *[_kind(leaf) for leaf in leaves]
+        wide = self._config.jax_enable_x64
+        key = tree, wide, *[_kind(leaf, wide) for leaf in leaves]
         program = self._programs.get(key)
         if program is None:
             program = self._programs[key] = self._find(arguments, key)
@@ -300,8 +301,11 @@ class _Kept:
             return load_or_compile(self._plain.lower(*arguments), self._options)
 
 
-def _kind(leaf: Any) -> Any:
-    """Return the kind of an argument, which selects its program; None for all but numbers and arrays at hand."""
+def _kind(leaf: Any, wide: bool) -> Any:
+    """Return the kind of an argument, which selects its program; None for all but numbers and arrays at hand.
+
+    With 64 bits an array of numpy and one of JAX have one kind: without, JAX makes the former narrower.
+    """
     if isinstance(leaf, _ARRAYS):
         return leaf.shape, leaf.dtype
     if isinstance(leaf, _NUMBERS):
@@ -309,4 +313,6 @@ def _kind(leaf: Any) -> Any:
     from jax import Array
     from jax.core import Tracer
 
-    return leaf.aval if isinstance(leaf, Array) and not isinstance(leaf, Tracer) else None
+    if not isinstance(leaf, Array) or isinstance(leaf, Tracer):
+        return None
+    return (leaf.shape, leaf.dtype) if wide and not leaf.aval.weak_type else leaf.aval

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -129,13 +130,18 @@ def generator_of(divergence: Any) -> Generator:
         )
     own, domain = divergence, divergence.domain
     return Generator(
-        lambda x: float(own._phi(np.array([x]))[0]),
-        lambda x: float(own._slope(np.array([x]))[0]),
-        lambda t: float(own._point(np.array([t]))[0]),
-        lambda t: float(own._conjugate(np.array([t]))[0]),
+        _of_a_number(own._phi),
+        _of_a_number(own._slope),
+        _of_a_number(own._point),
+        _of_a_number(own._conjugate),
         domain.lower,
         domain.upper,
     )
+
+
+def _of_a_number(function: Callable[[Any], Any]) -> Scalar:
+    """Return a function of arrays as one of a number; root finding asks for the same numbers again and again."""
+    return lru_cache(maxsize=10_000)(lambda x: float(function(np.array([x]))[0]))
 
 
 def log_mean(terms: list[tuple[float, float]]) -> float:

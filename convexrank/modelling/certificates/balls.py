@@ -264,7 +264,7 @@ class Balls(Language):
 
 
 def up_in_balls(program: Program, scores: Array) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return values, memories and slacks of all nodes."""
+    """Return values, memories and slacks of all nodes; these are None, or a number, where there is none."""
     found: list[tuple[Any, Any, Any]] = []
     for node, args in zip(program.nodes, program.args, strict=True):
         found.append(_up(node, scores, *[found[a][0] for a in args]))
@@ -275,16 +275,16 @@ def up_in_balls(program: Program, scores: Array) -> tuple[list[Any], list[Any], 
 def _up(node: tree.Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
     match node:
         case tree.Scores():
-            return Balls().gathered(scores, node), None, 0
+            return Balls().gathered(scores, node), None, None
         case tree.Affine():
-            return _sum(node, x), None, 0
+            return _sum(node, x), None, None
         case tree.Dot():
             shares = Balls().shares(node)
-            return node.over.sums(shares * x[0]), shares, 0
+            return node.over.sums(shares * x[0]), shares, None
         case tree.LogSumExp():
             terms = Balls().shares(node) * as_objects(ball.exp() for ball in x[0])
             sums = node.over.sums(terms)
-            return as_objects(ball.log() for ball in sums), terms / node.over.spread(sums), 0
+            return as_objects(ball.log() for ball in sums), terms / node.over.spread(sums), None
         case CumulativeLogSumExp():
             return _chain(node, x[0])
         case tree.Highest():
@@ -314,7 +314,7 @@ def _sum(node: tree.Affine, x: tuple[Array, ...]) -> Array:
     return found
 
 
-def _chain(node: CumulativeLogSumExp, x: Array) -> tuple[Array, Any, int]:
+def _chain(node: CumulativeLogSumExp, x: Array) -> tuple[Array, Any, None]:
     """The logarithms up to each level; the shares of rows in their level, and of the level below in each."""
     terms = Balls().shares(node) * as_objects(ball.exp() for ball in x)
     sums = Balls.scatter(node.level, terms, node.count)
@@ -323,7 +323,7 @@ def _chain(node: CumulativeLogSumExp, x: Array) -> tuple[Array, Any, int]:
         below[level] = sums[level - 1]
         sums[level] = sums[level] + below[level]
     values = as_objects(ball.log() for ball in sums)[node.level]
-    return values, (terms / sums[node.level], below / sums), 0
+    return values, (terms / sums[node.level], below / sums), None
 
 
 def _threshold(node: Threshold, x: Array) -> tuple[Array, Array, Array]:

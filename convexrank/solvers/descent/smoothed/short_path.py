@@ -40,7 +40,10 @@ _PATIENCE, _SLOWEST, _BOLDER = 12, 0.8, 1.5
 _FLAT = 1e-14
 # One below this share may be hidden by rounding, where no step descends.
 _HIDDEN = 1e-11
-_HALVINGS = 20
+# Lengths of a step, and the share of the predicted decrease that is to be reached.
+_LENGTHS, _REACHED = 0.5 ** np.arange(20), 1e-4
+# Widths by which a smooth function may be below the infimum of the risk.
+_BELOW = 10.0
 # A Hessian may be singular, but for rounding or far from kinks: shares of its mean diagonal that are added until a step
 # descends.
 _RIDGES = (1e-14, 1e-10, 1e-6, 1e-2)
@@ -216,7 +219,7 @@ class _Way:
 
     def _step(self, here: _There) -> _There | None:
         """Return the point after a step: None where there is nothing to gain, the same where no step descends."""
-        least = math.inf
+        least, most = math.inf, here.value - self.problem.face(Shape).risk_infimum + _BELOW * here.width
         for step in self._steps_from(here):
             with np.errstate(over="ignore", invalid="ignore"):
                 fall = -float(here.gradient @ step[here.free])
@@ -226,12 +229,11 @@ class _Way:
                 there = self.at(here.moved(step), here.width, here.signs)
                 nearer = float(np.linalg.norm(there.gradient)) <= 0.5 * float(np.linalg.norm(here.gradient))
                 return there if nearer else None
-            length = 1.0
-            for _ in range(_HALVINGS):
+            # a nearly singular Hessian promises more than there is: such lengths need no look
+            for length in _LENGTHS[_REACHED * fall * _LENGTHS <= most]:
                 there = self.at(here.moved(length * step), here.width, here.signs)
-                if there.value <= here.value - 1e-4 * length * fall:
+                if there.value <= here.value - _REACHED * length * fall:
                     return there
-                length *= 0.5
             least = min(least, fall)
         return None if least <= _HIDDEN * scale_of(here.value) else here
 
