@@ -15,6 +15,7 @@ from convexrank.core.minorants import rounding as rounding_of_sum
 from convexrank.data import as_groups
 from convexrank.data.fields import plain, recorded
 from convexrank.modelling import (
+    cvxpy_reading,
     functions,
     log_sum_exp,
     mean,
@@ -739,6 +740,41 @@ def test_blocks_of_pairs_have_every_pair_once(graded, listed, monkeypatch):
         found[1][i] += (low[k] - high[i]) * low[k]
     assert off(to_lower, found[0]) < tolerance("summation")
     assert off(to_upper, found[1]) < tolerance("summation")
+
+
+@pytest.mark.parametrize("loss", [functions.softplus, functions.hinge, functions.squared_hinge])
+@pytest.mark.parametrize("kind", ["graded", "binary", "lowest"])
+def test_certificates_of_very_many_pairs_are_those_of_a_list(kind, loss, monkeypatch):
+    f, scores = grades_of_queries(kind == "graded"), np.random.default_rng(0).normal(size=20)
+    if kind == "lowest":
+        node = rules.pair_means(loss, f.positive, f.negative, 0.5)
+    else:
+        node = pair_sums(
+            loss, *((f.rows, f.rows, f.grades) if kind == "graded" else (f.positive, f.negative))
+        )
+    made = program.Program(total(node), 20)
+    found = []
+    for sorted_from in (10**6, 0):
+        monkeypatch.setattr(reference, "SORTED", sorted_from)
+        found.append(Reference(made).below(scores))
+    for member in ("value", "offset", "slopes"):
+        assert off(getattr(found[1], member), getattr(found[0], member)) < tolerance("summation")
+
+
+@pytest.mark.parametrize("kind", ["levels", "log-sum-exps"])
+def test_models_of_very_many_levels_have_the_value_of_few(kind, monkeypatch):
+    import cvxpy as cp
+
+    f, scores = grades_of_queries(True), np.random.default_rng(0).normal(size=20)
+    root = total(rules.cumulative_log_sum_exp(f.rows, f.grades)) if kind == "levels" else log_sum_exp(f.rows)
+    monkeypatch.setattr(cvxpy_reading, "_ATOMS", 0)
+    unknown = cp.Variable(20)
+    unknown.value = scores
+    risk, limits = cvxpy_reading.cvxpy_model(root, unknown)
+    assert limits
+    found = cp.Problem(cp.Minimize(risk), [*limits, unknown == scores]).solve(solver="CLARABEL")
+    value = program.Program(root, 20).value_and_gradient(scores)[0]
+    assert found == pytest.approx(value, rel=tolerance("two solvers"))
 
 
 def test_an_entry_at_a_rank_is_that_of_a_sort(monkeypatch):
