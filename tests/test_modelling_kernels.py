@@ -192,6 +192,38 @@ def test_kernels_are_the_list_of_pairs(name, graded, several):
         compare(FUNCTIONS[name], graded, several, seed)
 
 
+def compare_long_and_short(graded):
+    """Sums for certificates over queries of a few rows, which are listed together, and of many between these."""
+    rng, sizes = np.random.default_rng(0), [3, 1, 4, 130, 2, 2, 90, 1, 5]
+    q = np.repeat(np.arange(9), sizes)
+    rows, x = Scores(Axis("rows", np.arange(238), np.ones(238), q, 9)), rng.normal(size=238)
+    if graded:
+        node, y = PairSums(FUNCTIONS["logistic of base 2"], rows, rows, rng.integers(0, 3, 238) * 1.0), x
+    else:
+        low = np.repeat(np.arange(9), [2, 2, 1, 70, 3, 1, 1, 90, 2])
+        y = rng.normal(size=len(low))
+        lower = Scores(Axis("low", 238 + np.arange(len(low)), np.ones(len(low)), low, 9))
+        node = PairSums(FUNCTIONS["huber"], rows, lower)
+    for to_lower in (True, False):
+        weights = rng.random(len(x) if to_lower else len(y))
+        for order, found in enumerate(PlainPairs(node, x, y).sums(weights, (0, 1), to_lower=to_lower)):
+            expected = by_listing(node, x, y, weights, order, to_lower)
+            assert np.abs(found - expected).max() <= tolerance("summation") * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_short_queries_are_summed_together(graded, monkeypatch):
+    together = []
+    spoilt(PlainPairs, "_add_pairs", lambda old: lambda *a: (together.append(a[1:3]), old(*a)))(monkeypatch)
+    compare_long_and_short(graded)
+    assert together == 2 * ([(0, 3), (4, 6), (7, 9)] if graded else [(0, 3), (4, 6)])
+    spoilt(
+        PlainPairs, "_add_pairs", lambda old: lambda self, first, last, *a: old(self, first, last - 1, *a)
+    )(monkeypatch)
+    with pytest.raises(AssertionError):
+        compare_long_and_short(graded)
+
+
 @pytest.fixture
 def by_nodes(monkeypatch):
     """Polynomials in the place of the logistic function at any number of pairs, in solves and in certificates."""

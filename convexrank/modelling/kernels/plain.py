@@ -98,8 +98,9 @@ def _nodes(scores: Array) -> tuple[tuple[Array, Array], Any]:
     return (np.repeat(units, _NODES), np.tile(0.5 * points, len(units))), matrix
 
 
-# Pairs held at once where there is nothing better than the double sum.
-_BLOCK = 1 << 16
+# Pairs held at once where there is nothing better than the double sum; most rows of either side of a query that is
+# taken together with others, whose sums go one number after the other.
+_BLOCK, _SHORT = 1 << 16, 1 << 6
 # So many pairs of each block, and so many fewer pairs of nodes than of rows, are worth nodes.
 _MANY, _FEWER = 1_000_000, 4
 # Scores further apart have differences whose exponentials leave the range of floating point when multiplied.
@@ -274,11 +275,19 @@ class PlainPairs:
         return found
 
     def _in_blocks(self, weights: Array, to_lower: bool) -> tuple[Array, Array]:
-        """The double sum, query by query, in blocks of lower rows."""
+        """The double sum: of queries of few pairs together, of others one by one in blocks of lower rows."""
         node, rows = self.node, self.lower if to_lower else self.upper
         value, slope = np.zeros(len(rows)), np.zeros(len(rows))
         up, low = node.upper_axis.starts.tolist(), node.axis.starts.tolist()
-        for q in range(node.axis.count):
+        few = np.maximum(node.upper_axis.sizes, node.axis.sizes) <= _SHORT
+        ends = np.cumsum(np.where(few, node.upper_axis.sizes * node.axis.sizes, 2 * _BLOCK))
+        q = 0
+        while q < node.axis.count:
+            last = int(np.searchsorted(ends, (ends[q - 1] if q else 0) + _BLOCK, side="right"))
+            if last > q + 1:
+                self._add_pairs(q, last, weights, to_lower, (value, slope))
+                q = last
+                continue
             step = max(1, _BLOCK // max(up[q + 1] - up[q], 1))
             order = np.arange(low[q], low[q + 1])
             if node.grades is not None:
@@ -301,7 +310,28 @@ class PlainPairs:
                 else:
                     value[partners] += values if values.ndim == 1 else weighed @ values
                     slope[partners] += weighed @ slopes
+            q += 1
         return value, slope
+
+    def _add_pairs(
+        self, first: int, last: int, weights: Array, to_lower: bool, sums: tuple[Array, Array]
+    ) -> None:
+        """Add the sums of some queries of few pairs, from all of these in one list."""
+        check_time()
+        node, queries = self.node, np.arange(first, last)
+        up, low = node.upper_axis, node.axis
+        counts = np.repeat(up.sizes[queries], low.sizes[queries])  # partners of each lower row
+        lower = np.repeat(np.arange(low.starts[first], low.starts[last]), counts)
+        within = np.arange(len(lower)) - np.repeat(np.cumsum(counts) - counts, counts)
+        upper = up.starts[low.query[lower]] + within
+        if node.grades is not None:
+            right = node.grades[lower] < node.grades[upper]
+            lower, upper = lower[right], upper[right]
+        here, there = (upper, lower) if to_lower else (lower, upper)
+        for answer, each in zip(
+            sums, node.function.slopes(self.lower[lower] - self.upper[upper]), strict=True
+        ):
+            answer += np.bincount(there, weights[here] * each, minlength=len(answer))
 
     @cached_property
     def _blocks(self) -> list[tuple[Array, Array, NodePairs]]:
