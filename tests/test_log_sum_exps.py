@@ -9,7 +9,7 @@ import pytest
 
 from convexrank.modelling.log_sum_exps import sums
 from convexrank.modelling.log_sum_exps.sums import LogSumExps, reference_log_sum_exp
-from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm
+from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, risk_and_shares
 from tests.tolerances import tolerance
 
 ROWS = 7
@@ -133,3 +133,19 @@ def test_the_reference_of_a_log_sum_exp_is_its_definition():
         expected = top + math.log(total) if exponents else -math.inf
         assert value == pytest.approx(expected, abs=tolerance("summation"))
         assert shares == pytest.approx([math.exp(one - top) / total for one in exponents])
+
+
+@pytest.mark.parametrize("total", [0.0, 2.5, None])
+@pytest.mark.parametrize("factor", [1e-9, -1e-6, 0.1])
+def test_a_gentle_term_keeps_the_digits_beside_its_total(factor, total):
+    """Where the sum of weights is known: log Σ e^(tθ + v) is that total and a small number, here by exact sums."""
+    rng = np.random.default_rng(0)
+    scores, logs = rng.normal(size=30), rng.normal(size=30)
+    logs += (total or 0.0) - math.log(math.fsum(np.exp(logs)))
+    term = LogSumExpTerm(np.arange(30), factor, 3.0, logs, total)
+    value, (shares,) = risk_and_shares((term,), scores)
+    small = math.log1p(math.fsum(np.exp(logs - (total or 0.0)) * np.expm1(factor * scores)))
+    # without a total known the small number is lost beside 1
+    units = {"rel": tolerance("summation")} if total == 0.0 and abs(factor) < 0.1 else {"abs": 1e-15}
+    assert (value / 3.0 - (total or 0.0)) == pytest.approx(small, **({"abs": 0.0} | units))
+    assert shares == pytest.approx(np.exp(logs + factor * scores - (total or 0.0) - small), rel=1e-13)
