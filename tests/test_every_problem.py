@@ -181,7 +181,8 @@ def readings(problem):
 def test_compiled_solvers_come_as_near_as_they_say(solver):
     """On formulations that together have every atom: each is a program that takes seconds to compile.
 
-    That the objective in JAX is the one of the exact model is compared for every formulation above.
+    That its function in JAX is the right one is compared for every smooth formulation by the verifier, and for those
+    with kinks in test_jax_continuation.
     """
     problems = [problem for name in REGISTRY if (problem := first_instance(name, solver)) is not None]
     assert problems

@@ -49,10 +49,23 @@ def test_a_minimum_at_zero_takes_no_step(name, weighted):
         assert float(problem.prove(solution).gap) <= 1e-8
 
 
+@pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 is the minimum
 @pytest.mark.parametrize("name", list(TRIVIAL))
-def test_where_it_is_no_minimum_steps_are_taken(name):
+def test_a_minimum_at_zero_of_queries_takes_no_step(name):
+    X, y = rows()
+    problem = TRIVIAL[name](X, y, qid=np.arange(len(y)) % 2, l2=1e-3)
+    solution = problem.solve()
+    assert solution.converged
+    assert solution.iterations == 0
+    assert not solution.x.any()
+    assert problem.certificate(np.zeros(4)).gap <= 1e-6
+
+
+@pytest.mark.parametrize("lists", [1, 2])
+@pytest.mark.parametrize("name", list(TRIVIAL))
+def test_where_it_is_no_minimum_steps_are_taken(name, lists):
     X, y = rows(gap=2.0)
-    problem = TRIVIAL[name](X, y, l2=1e-3)
+    problem = TRIVIAL[name](X, y, qid=np.arange(len(y)) % lists, l2=1e-3)
     assert minimum_at_zero.minimum_at_zero(problem) is None
     solution = problem.solve()
     assert solution.converged
@@ -95,5 +108,7 @@ def test_of_many_rows_those_that_may_be_the_highest_tell(name, monkeypatch):
 
 def test_other_forms_are_not_asked():
     X, y = rows(300)
-    assert P.RmaxPush(X, y, qid=np.arange(300) % 3, l2=0.1)._beside_zero(()) is None
+    by_query = P.RmaxPush(X, y, qid=np.arange(300) % 3, l2=0.1)
+    assert by_query._beside_zero(()) is by_query  # no rows are merged
+    assert by_query._beside_zero((np.ones(4),)) is None
     assert P.RankSVM(X, y, l2=0.1)._beside_zero(()) is None

@@ -319,10 +319,13 @@ class Formulation(Declared):
     def _beside_zero(self, seen: tuple[Array, ...]) -> Self | None:
         """Return the problem that tells whether w = 0 is the minimum: of some rows first, or those highest at points.
 
-        At scores of 0 all rows are alike. Beside those that may be the highest, the others are merged.
+        At scores of 0 all rows are alike. Beside those that may be the highest, the others are merged; with several
+        queries none are.
         """
         tops = any(isinstance(node, Highest) for node in self._form.nodes)
-        if not tops or self._queries is not None or not may_merge(self._form):
+        if tops and self._queries is not None:
+            return None if seen else self
+        if not tops or not may_merge(self._form):
             return None
         if not self._merges_rows:
             return None if seen else self._merged_at_zero([])
