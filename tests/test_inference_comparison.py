@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,6 +95,12 @@ def test_holm_is_the_closed_test_of_bonferronis(p_values):
     for place, found in enumerate(inference.holm(p_values)):
         closed = max(min(1.0, len(c) * min(p_values[i] for i in c)) for c in subsets if place in c)
         assert found == pytest.approx(closed)
+
+
+def test_a_difference_of_rounding_has_no_sign_of_its_own():
+    found = compared("auc", "asymptotic")
+    rounded = replace(found, interval=replace(found.interval, estimate=-1e-17, lower=-1e-17, upper=0.25))
+    assert "= +0.0000 in [+0.0000, +0.2500]" in repr(rounded)
 
 
 def test_several_rankers():

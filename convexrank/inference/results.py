@@ -124,8 +124,8 @@ class Difference:
         found = self.interval
         adjusted = f", adjusted {self.adjusted:.3g}" if self.adjusted != self.p_value else ""
         return (
-            f"Difference({found.metric}, {self.first} − {self.second} = {found.estimate:+.4f} in "
-            f"[{found.lower:+.4f}, {found.upper:+.4f}], level {percent(found.level)}, {found.method}, "
+            f"Difference({found.metric}, {self.first} − {self.second} = {found.estimate:+z.4f} in "
+            f"[{found.lower:+z.4f}, {found.upper:+z.4f}], level {percent(found.level)}, {found.method}, "
             f"p = {self.p_value:.3g}{adjusted})"
         )
 
