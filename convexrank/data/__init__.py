@@ -13,7 +13,6 @@ from convexrank.data.checks.arrays import (
     check_vector,
     check_weights,
     read_array,
-    refuse_masked,
 )
 from convexrank.data.checks.spectra import Spectrum, check_distributions, check_kernel, check_spectrum
 from convexrank.data.checks.values import (
@@ -128,7 +127,6 @@ __all__ = [
     "read_query_sizes",
     "read_table",
     "refuse_edited",
-    "refuse_masked",
     "refuse_missing",
     "shown",
     "well_formed",

@@ -21,7 +21,6 @@ from convexrank.data import (
     check_flag,
     check_weights,
     read_array,
-    refuse_masked,
     shown,
     well_formed,
 )
@@ -99,7 +98,8 @@ class LinearEstimator(BaseEstimator):
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         """Return finite X, dense or CSR, with y if given, as scikit-learn checks them; rows out of memory unchanged."""
         for name, one in zip(("X", "y"), (X, *y), strict=False):
-            refuse_masked(one, name)
+            if np.ma.is_masked(one):  # scikit-learn would drop the mask
+                read_array(one, name)
         if isinstance(X, OUT_OF_MEMORY):
             return self._streamed(X, *y, **options)
         if not self._is_linear:

@@ -16,15 +16,10 @@ from convexrank.data.messages import shown
 Matrix = Any  # a float ndarray of shape (n, d), or a scipy CSR array of that shape
 
 
-def refuse_masked(value: Any, name: str) -> None:
-    """Refuse an array with masked entries, whose mask a conversion would drop."""
-    if np.ma.is_masked(value):
-        raise ValueError(f"{name} is a masked array with masked entries; drop those rows, or fill them in.")
-
-
 def read_array(value: Any, name: str) -> np.ndarray:
     """Read as an array, of any shape and type, or say why that is impossible."""
-    refuse_masked(value, name)
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} is a masked array with masked entries; drop those rows, or fill them in.")
     if sparse.issparse(value):
         raise TypeError(
             f"{name} is a sparse {value.format} array, expected a dense one; pass {name}.toarray()."
