@@ -128,8 +128,6 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
         _refuse_lost(path)
     if arguments.report:
         pyplot()  # without matplotlib this is refused here, too, and not after the fit
-    if arguments.top is not None:
-        check_integer(arguments.top, "top", 1)
     table = read_columns(arguments.path)
     labels = Labels.of(table, arguments.label, arguments.positive)
     if arguments.test:

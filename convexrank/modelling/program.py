@@ -315,9 +315,8 @@ class _Top:
         self.gathers = [one for one in program.gathers if one[0] in kept]
         self.differences = [one for one in program.differences if one[0] in kept]
         #: Whether the only group is all rows.
-        groups = [leaf.axis.places for k, leaf in program.leaves if k in kept]
-        alone = len(self.gathers) == len(groups) == 1
-        self.is_whole = alone and all(_is_all(places, program.rows) for places in groups)
+        groups = [leaf for k, leaf in program.leaves if k in kept]
+        self.is_whole = len(self.gathers) == len(groups) == 1 and _is_all(groups[0].axis.places, program.rows)
 
 
 def _is_all(places: Any, rows: int) -> bool:

@@ -301,7 +301,7 @@ def pair_means(loss: Any, upper: tree.Node, lower: tree.Node, lowest: Any) -> tr
         raise ValueError(
             f"pair_means takes a loss that does not increase, whose worst upper rows are the lowest; got {phi.name}."
         )
-    highest = tree.Highest(upper, axis.stored_weights, lowest * whole)  # of its rows, each by minus its score
+    highest = tree.Highest(-1.0 * upper, axis.stored_weights, lowest * whole)
     return tree.PairMeans(phi, upper, lower, lowest=highest)
 
 

@@ -323,9 +323,11 @@ class Formulation(Declared):
         queries none are.
         """
         tops = any(isinstance(node, Highest) for node in self._form.nodes)
-        if tops and self._queries is not None:
+        if not tops:
+            return None
+        if self._queries is not None:
             return None if seen else self
-        if not tops or not may_merge(self._form):
+        if not may_merge(self._form):
             return None
         if not self._merges_rows:
             return None if seen else self._merged_at_zero([])

@@ -279,14 +279,9 @@ class PlainPairs:
         node, rows = self.node, self.lower if to_lower else self.upper
         value, slope = np.zeros(len(rows)), np.zeros(len(rows))
         up, low = node.upper_axis.starts.tolist(), node.axis.starts.tolist()
-        few = np.maximum(node.upper_axis.sizes, node.axis.sizes) <= _SHORT
-        ends = np.cumsum(np.where(few, node.upper_axis.sizes * node.axis.sizes, 2 * _BLOCK))
-        q = 0
-        while q < node.axis.count:
-            last = int(np.searchsorted(ends, (ends[q - 1] if q else 0) + _BLOCK, side="right"))
+        for q, last in self._stretches():
             if last > q + 1:
                 self._add_pairs(q, last, weights, to_lower, (value, slope))
-                q = last
                 continue
             step = max(1, _BLOCK // max(up[q + 1] - up[q], 1))
             order = np.arange(low[q], low[q + 1])
@@ -310,8 +305,17 @@ class PlainPairs:
                 else:
                     value[partners] += values if values.ndim == 1 else weighed @ values
                     slope[partners] += weighed @ slopes
-            q += 1
         return value, slope
+
+    def _stretches(self) -> Iterator[tuple[int, int]]:
+        """Yield ranges of neighbouring queries, ends excluded: of few pairs together, other queries one by one."""
+        up, low = self.node.upper_axis.sizes, self.node.axis.sizes
+        ends = np.cumsum(np.where(np.maximum(up, low) <= _SHORT, up * low, 2 * _BLOCK))
+        first = done = 0
+        while first < len(ends):
+            last = max(int(np.searchsorted(ends, done + _BLOCK, side="right")), first + 1)
+            yield first, last
+            first, done = last, int(ends[last - 1])
 
     def _add_pairs(
         self, first: int, last: int, weights: Array, to_lower: bool, sums: tuple[Array, Array]

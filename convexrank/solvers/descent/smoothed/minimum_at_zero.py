@@ -33,7 +33,8 @@ def minimum_at_zero(problem: Convex) -> tuple[float, Place] | None:
         here = _flattest(part, min(starts, key=lambda one: one.error), value)
         if here is None:
             return None
-        there, system = place_at(problem, here.w, _FLAT * first_width(problem)), System(here, len(here.w))
+        there = here if part is problem else place_at(problem, here.w, _FLAT * first_width(problem))
+        system = System(here, len(here.w))
         while there.error > enough:  # where many rows have a share, some of them tell how it moves
             ahead = place_at(problem, there.w - system.solve(there.gradient), there.width)
             if not ahead.error < _FLATTER * there.error:
