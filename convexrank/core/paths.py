@@ -244,9 +244,9 @@ def path(
         The problem; its own value of the parameter is not used.
     l1, l2, p, alpha, max_fpr, tau, spectrum : sequence of float or "auto"
         The values of exactly one parameter. Ranks of a graph have the parameter alpha, the probability of following a
-        link; max_fpr, tau and spectrum are shares of the rows that count. For l1, ``"auto"`` means n values in geometric
-        progression from :math:`\lambda_{\max}` (``problem.l1_max()``), for which all weights are 0, down to ratio times
-        that value.
+        link; max_fpr, tau and spectrum are shares of the rows that count. For l1, ``"auto"`` means n values in
+        geometric progression from :math:`\lambda_{\max}` (``problem.l1_max()``), for which all weights are 0, down to
+        ratio times that value.
     n : int
         Number of values with ``"auto"``.
     ratio : float

@@ -42,8 +42,8 @@ class SpectralPush(Bipartite):
         part. With queries the sorting is within each.
     spectrum : array, tuple, number or str
         The weights σ: ``("top", share)`` with a float, ``("top", count)`` with an integer (all negatives where there
-        are fewer), the share or the count alone, ``"uniform"``, or an array. Its m numbers are the weights of m equal parts of the negatives, from
-        the lowest scores to the highest: with K numbers those of single negatives.
+        are fewer), the share or the count alone, ``"uniform"``, or an array. Its m numbers are the weights of m equal
+        parts of the negatives, from the lowest scores to the highest: with K numbers those of single negatives.
     loss : Loss or str
         A loss object or a name: hinge, logistic, exponential, squared_hinge.
 
