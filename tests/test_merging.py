@@ -191,6 +191,27 @@ def test_a_solve_with_merged_rows_ends_where_one_with_all_does(name, count, by_s
     assert found.iterations < truth.iterations
 
 
+@pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 may be the minimum
+@pytest.mark.parametrize("beside_zero", [False, True])
+@pytest.mark.parametrize("name", ["TopPush", "SpectralPush share", "PartialAUC squared"])
+def test_of_many_lists_some_tell_where_to_begin(name, beside_zero, monkeypatch):
+    X, y = drawn(n=20_000, noise=2.0 if beside_zero else 0.2)
+    query = np.random.default_rng(4).permutation(len(y)) // 20
+    plain = MAKERS[name](X, y, l2=10.0, qid=query)
+    assert "Mergeable" not in plain.capabilities
+    truth = plain.solve("continuation")
+    for constant, number in {"_MANY": 1_000, "_FIRST": 2_000, "_MANY_LISTS": 500}.items():
+        monkeypatch.setattr(_formulation, constant, number)
+    problem = MAKERS[name](X, y, l2=10.0, qid=query)
+    first = problem._first_rows()[0]
+    assert first.rows < 0.2 * problem.rows
+    assert first.l2 / problem.l2 == pytest.approx(first._form.count / problem._form.count, rel=SUMS)
+    found = problem.solve("continuation")
+    assert found.converged
+    assert abs(found.value - truth.value) <= found.gap + truth.gap
+    assert found.iterations <= truth.iterations
+
+
 @pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 is the minimum
 def test_rounds_at_a_trivial_minimum_go_on_from_where_rows_differ(by_steps, monkeypatch):
     """The planted bug: rounds that begin at the limit w = 0, where no row is the highest."""

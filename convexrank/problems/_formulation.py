@@ -33,7 +33,7 @@ from convexrank.modelling.smoothing.merging import (
     may_merge,
 )
 from convexrank.problems._declared import Declared
-from convexrank.problems.out_of_memory._queries import sample_of, streamed
+from convexrank.problems.out_of_memory._queries import drawn, sample_of, streamed
 from convexrank.problems.out_of_memory._streams import LogStream, Stream
 from convexrank.solvers.row_faces import Mergeable, Sample
 
@@ -113,6 +113,8 @@ _START_ROWS = 60
 # From so many rows on, and so many per column, those of a risk with kinks are merged, where at most this share of them
 # stands alone; the first ones are one out of so many, and no fewer than this.
 _MANY, _MANY_PER_COLUMN, _MOST_ALONE, _ONE_OUT_OF, _FIRST = 50_000, 50, 0.5, 8, 4_000
+# So many lists are not merged each: some of them tell about all.
+_MANY_LISTS = 2_000
 # The share that stands alone at first, times the root of the number of rows.
 _TOLD = 42.0
 
@@ -303,20 +305,27 @@ class Formulation(Declared):
     def _merges_rows(self) -> bool:
         # a step with all rows takes as long as their entries, one with merged rows as long as a Hessian at least
         filled = getattr(self.X, "nnz", self.rows * self.dimension) / self.dimension
-        many = filled >= max(_MANY, _MANY_PER_COLUMN * self.dimension)
-        if not many or self.rows < _FIRST * self._form.count:
+        if filled < max(_MANY, _MANY_PER_COLUMN * self.dimension):
             return False
-        return (
-            may_merge(self._form)
-            if self._queries is None
-            else all(may_merge(program) for _, program in self._lists)
+        if self._queries is None:
+            return may_merge(self._form)
+        return self._has_many_lists or (
+            self.rows >= _FIRST * self._form.count and all(may_merge(program) for _, program in self._lists)
         )
+
+    @property
+    def _has_many_lists(self) -> bool:
+        """Whether queries are so many that some of them tell about all, and none is so long that its rows do."""
+        return self._form.count >= _MANY_LISTS
 
     def _mergeable(self) -> Mergeable:
         return Mergeable(self.rows, self._first_rows, self._first_share, self._merged)
 
     def _first_rows(self) -> list[Self]:
         """Return the problems of some rows, of few first, which tell about where the minimiser is."""
+        if self._has_many_lists:
+            found = [drawn(self, size * self._form.count // self.rows) for size in self._sizes_of_first]
+            return [one.problem for one in found if one is not None]
         alike = highest_sums(self.program) is not None
         return [self._drawn(size, alike) for size in self._sizes_of_first]
 
@@ -352,6 +361,8 @@ class Formulation(Declared):
             if self._queries is not None:
                 return None if seen else self
             return None if seen or not may_merge(self._form) else self._merged_at_zero([])
+        if self._has_many_lists:
+            return self._first_rows()[0] if not seen else self if len(seen) == 1 else None
         if not seen:
             return self._drawn(self._sizes_of_first[0])._merged_at_zero([])
         return self._merged_at_zero([self._float_scores(w) for w in seen])
@@ -375,6 +386,8 @@ class Formulation(Declared):
         It is nowhere above this one, and equal to it where sides are known and near w, up to the share of rows that
         stands alone at each kink. Rows of a query are merged with others of it.
         """
+        if self._has_many_lists:
+            return None
         scores, sides, parts = self._float_scores(w), np.full(self.rows, LEFT_OUT), []
         for rows, program in self._lists:
             of_rows = groups_of_rows if highest_sums(program) is None else groups_of_low_rows
