@@ -49,8 +49,8 @@ def by_query(effort: int) -> Section:
                 at_most(f"{what}, {name}: time over that of one list", seconds[0] / seconds[1], _MOST)
             )
     note = (
-        f"tol = {_TOL:g}. The risk with queries is the mean over queries, so that l2 = {_L2:g} means the same. Seconds "
-        f"of the processor, one thread, the least of {1 + effort} fits of PushRanker; both in turns in one "
+        f"tol = {_TOL:g}. The risk with queries is the sum over them, and so is l2: {_L2:g} for each. Seconds of the "
+        f"processor, one thread, the least of {1 + effort} fits of PushRanker; both in turns in one "
         "process, after one fit of each that is not counted. MQ2008: its judged documents, positive when relevant. "
         "Lists × rows of each: generated, a tenth of all rows are positives, the highest of a linear score with noise."
     )
