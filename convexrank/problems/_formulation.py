@@ -283,7 +283,7 @@ class Formulation(Declared):
             else None
         )
 
-    @property
+    @cached_property
     def _classes(self) -> list[Array]:
         """The rows of each class that count, of each query."""
         rows, starts = self._by_query
@@ -321,7 +321,7 @@ class Formulation(Declared):
     def _mergeable(self) -> Mergeable:
         return Mergeable(self.rows, self._first_rows, self._first_share, self._merged)
 
-    def _first_rows(self) -> list[Self]:
+    def _first_rows(self) -> list[Any]:
         """Return the problems of some rows, of few first, which tell about where the minimiser is."""
         if self._has_many_lists:
             found = [drawn(self, size * self._form.count // self.rows) for size in self._sizes_of_first]
