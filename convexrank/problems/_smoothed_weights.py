@@ -106,10 +106,10 @@ class SmoothedRisks:
         return np.asarray(transposed_times(self.X, u), dtype=np.float64)
 
     def reach(self, l2: float) -> float:
-        """Return how far the risk, beside l2, may fall from w = 0 along scores; 1 where that is not very far."""
+        """Return how far the risk of a query, beside l2, may fall from w = 0 along scores; 1 where not very far."""
         width = self.smoothing.first_width
         slope = self.pulled(self.smoothing.risk(np.zeros(self.smoothing.program.rows), width).gradient)
-        reach = float(slope @ slope) / l2
+        reach = float(slope @ slope) / l2 / self.smoothing.program.count
         return reach if FAR < reach < math.inf else 1.0
 
     def at(self, scores: Array, width: float) -> Smoothed:
