@@ -123,12 +123,16 @@ def test_other_forms_keep_all_rows(kind):
     assert problem._reference.near(scores) is problem._reference
 
 
+@pytest.mark.parametrize("queries", [1, 2])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
-def test_some_rows_tell_the_hessian_of_all(loss, monkeypatch):
+def test_some_rows_tell_the_hessian_of_all(loss, queries, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 4))
     y = X[:, 0] + rng.normal(size=len(X)) > 0.5
-    problem, w = P.PartialAUC(X, y, 0.2, loss, l2=0.01), 0.5 * rng.normal(size=4)
+    problem, w = (
+        P.PartialAUC(X, y, 0.2, loss, l2=0.01, qid=np.arange(len(X)) % queries),
+        0.5 * rng.normal(size=4),
+    )
     here = problem._smoothed(w, 100.0)
     monkeypatch.setattr(_smoothed_weights, "_SOME", 10**6)
     monkeypatch.setattr(_smoothed_weights, "_MOVING", 10**6)

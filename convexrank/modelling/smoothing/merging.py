@@ -87,10 +87,18 @@ def _found(program: Program) -> HighestSums | None:
         if not (isinstance(above, Affine) and len(above.terms) == 1 and np.ndim(above.constant) == 0):
             return None
         ((one, _),) = above.terms
-        of_queries = one[node.axis.starts[:-1]] if np.ndim(one) else one
-        if np.any(of_queries <= 0.0) or (np.ndim(one) and (one != node.axis.spread(of_queries)).any()):
+        own = of_queries(one, node.axis)
+        if own is None or np.any(own <= 0.0):
             return None
-        k, factors = users[0], factors * of_queries
+        k, factors = users[0], factors * own
+
+
+def of_queries(factor: Any, axis: Axis | None) -> Any:
+    """Return a factor of rows as one number, or as one for each query; None where rows of a query have several."""
+    if axis is None or not np.ndim(factor):
+        return factor
+    found = factor[axis.starts[:-1]]
+    return found if (factor == axis.spread(found)).all() else None
 
 
 def _uses(program: Program, place: int) -> int:
