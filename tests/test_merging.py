@@ -212,6 +212,35 @@ def test_of_many_lists_some_tell_where_to_begin(name, beside_zero, monkeypatch):
     assert found.iterations <= truth.iterations
 
 
+@pytest.mark.parametrize("kind", ["two grades", "grades", "rare grades", "constants of rows"])
+def test_other_risks_of_many_lists_are_solved_too(kind, monkeypatch):
+    """Some lists of grades tell where to begin; with constants of rows, or a grade that few lists have, none do."""
+    X, y = drawn(n=4_000)
+    grades = {"grades": y + (X[:, 0] > 1.0), "rare grades": y + 2 * (np.arange(len(y)) == 2_019)}.get(kind, y)
+    query = np.arange(len(y)) // 8
+
+    class Margins(cr.Formulation):
+        def risk(self, f):
+            from convexrank.modelling import hinge, maximum, mean
+
+            bounds = np.linspace(0.0, 1.0, len(f.positive.axis.rows))
+            return mean(hinge(maximum(f.negative) - f.positive + bounds))
+
+    if kind == "constants of rows":
+        problem = Margins(X, grades, qid=query, l2=1.0)
+    else:
+        problem = P.RankSVM(X, grades, query, l2=1.0)
+    truth = problem.solve("continuation")
+    for constant, number in {"_MANY": 1_000, "_FIRST": 500, "_MANY_LISTS": 100}.items():
+        monkeypatch.setattr(_formulation, constant, number)
+    again = problem.changed(l2=1.0)
+    begins = "Mergeable" in again.capabilities and bool(again._mergeable().first())
+    assert begins == (kind in ("two grades", "grades"))
+    found = again.solve("continuation")
+    assert found.converged
+    assert abs(found.value - truth.value) <= found.gap + truth.gap
+
+
 @pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 is the minimum
 def test_rounds_at_a_trivial_minimum_go_on_from_where_rows_differ(by_steps, monkeypatch):
     """The planted bug: rounds that begin at the limit w = 0, where no row is the highest."""

@@ -26,6 +26,7 @@ from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.merging import (
     ALONE,
     LEFT_OUT,
+    alike_by_query,
     groups_at_zero,
     groups_of_low_rows,
     groups_of_rows,
@@ -315,8 +316,8 @@ class Formulation(Declared):
 
     @property
     def _has_many_lists(self) -> bool:
-        """Whether queries are so many that some of them tell about all, and none is so long that its rows do."""
-        return self._form.count >= _MANY_LISTS
+        """Whether queries are so many that some of them tell about all, and whether these are such a risk alone."""
+        return self._form.count >= _MANY_LISTS and alike_by_query(self._form)
 
     def _mergeable(self) -> Mergeable:
         return Mergeable(self.rows, self._first_rows, self._first_share, self._merged)
@@ -362,7 +363,8 @@ class Formulation(Declared):
                 return None if seen else self
             return None if seen or not may_merge(self._form) else self._merged_at_zero([])
         if self._has_many_lists:
-            return self._first_rows()[0] if not seen else self if len(seen) == 1 else None
+            parts = [*self._first_rows()[:1], self]
+            return parts[len(seen)] if len(seen) < len(parts) else None
         if not seen:
             return self._drawn(self._sizes_of_first[0])._merged_at_zero([])
         return self._merged_at_zero([self._float_scores(w) for w in seen])

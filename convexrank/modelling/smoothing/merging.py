@@ -273,6 +273,17 @@ def may_merge(program: Program) -> bool:
     return not program.differences and bool(program.apart) and _by_weights_alone(program)
 
 
+def alike_by_query(program: Program) -> bool:
+    """Return False for constants that differ within a query, and for listed pairs: some queries are no such risk."""
+    for node in program.nodes:
+        if isinstance(node, Affine):
+            if any(of_queries(c, node.axis) is None for c in (node.constant, *(c for c, _ in node.terms))):
+                return False
+        elif isinstance(node, Reduction) and not np.array_equal(node.weights, node.over.weights):
+            return False
+    return not program.differences
+
+
 def numbered(x: Array) -> tuple[Array, int]:
     """Return the place of each entry among the different ones, and how many these are; integers of at least 0."""
     places = np.cumsum(np.bincount(x) > 0) - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -145,9 +146,10 @@ class Continuation:
             value, there = found
             path = Path(there, value, -math.inf, narrowest(problem), self.shrink)
             return advanced(path, reported(path, x0, None), [there])
-        if "Mergeable" not in problem.capabilities:
+        parts = problem.face(Mergeable).first() if "Mergeable" in problem.capabilities else ()
+        if not parts:
             return begun(problem, x0, width, self.shrink)
-        path = self._of_some_rows(problem, x0, width)
+        path = self._of_some_rows(problem, parts, x0, width)
         state = reported(path, path.here.w, None)
         return advanced(path, state, [place_at(problem, x0, width)] if x0.any() else [])
 
@@ -183,11 +185,11 @@ class Continuation:
         )
         return replace(ahead, memory=replace(ahead.memory, share=next_share))
 
-    def _of_some_rows(self, problem: Convex, w: Array, width: float) -> Path:
+    def _of_some_rows(self, problem: Convex, parts: Sequence[Convex], w: Array, width: float) -> Path:
         """Solve with few rows, and with more; return a path that begins there, with the value of all rows alone."""
         expected, whole = math.inf, first_width(problem)
         here: Any = None
-        for part in problem.face(Mergeable).first():
+        for part in parts:
             expected = _ROUGH * min(1.0, _FEWEST / part.face(Mergeable).rows)
             unit = first_width(part) / whole  # a maximum of fewer rows is as smooth at a smaller width
             some = self._solved(part, begun(part, w, width * unit, self.shrink, _USELESS), expected)
