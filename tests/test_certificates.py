@@ -611,3 +611,27 @@ def test_a_tangent_of_another_region_is_left_out_of_the_model():
         bundle = Bundle(problem(size), start)
         bundle.add(np.zeros(2))
         assert len(bundle.minorants) == (start is not None) + kept
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-2])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_bounds_on_rounding_hold_for_very_many_lists(loss, width):
+    """The slope, from a double loop over the pairs of each list, is no farther away than is said."""
+    rng, lists, size = np.random.default_rng(0), 4_000, 6
+    X = rng.normal(size=(lists * size, 3))
+    y = rng.integers(0, 3, size=(lists, size))
+    problem = cr.problems.RankSVM(X, y.ravel() * 1.0, np.repeat(np.arange(lists), size), loss, l2=1.0)
+    w = 0.3 * rng.normal(size=3)
+    scores = (X @ w).reshape(lists, size)
+    pairs = y[:, :, None] > y[:, None, :]
+    short = np.maximum(1.0 - scores[:, :, None] + scores[:, None, :], 0.0)
+    within = np.minimum(short / width, 1.0) if width else 1.0 * (short > 0.0)
+    each = (
+        pairs
+        * (within if loss == "hinge" else 2.0 * short)
+        / np.maximum(pairs.sum(axis=(1, 2), keepdims=True), 1)
+    )
+    pull = each.sum(axis=1) - each.sum(axis=2)
+    truth = np.array([math.fsum(column) for column in (X * pull.reshape(-1, 1)).T])
+    found = problem._reference_minorant(w, width if loss == "hinge" else 0.0)
+    assert np.linalg.norm(found.slope - truth) <= found.slope_error

@@ -11,7 +11,7 @@ import pytest
 
 from convexrank import losses
 from convexrank.modelling import functions, jax_reading, pair_sums, steps, total
-from convexrank.modelling.certificates import reference
+from convexrank.modelling.certificates import below, reference
 from convexrank.modelling.expressions import Axis, PairSums, Scores
 from convexrank.modelling.hessian_products import pair_hessian
 from convexrank.modelling.jax_reading import JaxRisk
@@ -156,6 +156,38 @@ def by_listing(node, x, y, weights, order, to_lower):
     if to_lower:
         return np.bincount(low, values * weights[up], len(y))
     return np.bincount(up, values * weights[low], len(x))
+
+
+def lists_of_several_sizes(function, graded, seed=0):
+    """Lists of a few rows, of which the first one weighs a billion times as much as the others."""
+    rng = np.random.default_rng(seed)
+    q = np.repeat(np.arange(300), rng.integers(2, 9, size=300))
+    weights = np.where(q == 0, 1e9, rng.uniform(0.5, 2.0, size=len(q)))
+    rows, x = Scores(Axis("rows", np.arange(len(q)), weights, q, 300)), rng.normal(size=len(q))
+    if graded:
+        return PairSums(function, rows, rows, rng.integers(0, 4, size=len(q)) * 1.0), x, x
+    others = np.sort(np.concatenate([np.arange(300), rng.integers(0, 300, size=500)]))
+    low = Scores(Axis("low", len(q) + np.arange(len(others)), np.ones(len(others)), others, 300))
+    return PairSums(function, rows, low), x, rng.normal(size=len(others))
+
+
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("name", ["hinge", "squared hinge"])
+def test_sums_of_a_list_have_no_rounding_of_other_lists(name, graded):
+    """The planted bug: differences of running sums over all lists, which are as exact as the sum over all."""
+    function = FUNCTIONS[name]
+    node, x, y = lists_of_several_sizes(function, graded)
+    heavy = node.axis.weights if graded else np.where(node.axis.query == 0, 1e9, 1.0)
+    for to_lower, weights in ((True, node.weights), (False, heavy)):
+        light = (node.axis if to_lower else node.upper_axis).query > 0
+        for order, found in enumerate(PlainPairs(node, x, y).sums(weights, (0, 1), to_lower=to_lower)):
+            truth = by_listing(node, x, y, weights, order, to_lower)
+            assert np.abs(found - truth)[light].max() <= 1e-3 * tolerance("summation")
+    narrow, u = functions.smooth_hinge(0.3), np.where(node.axis.query == 0, 1e9, 1.0)
+    if name == "hinge":
+        found, truth = (how(node, narrow, x, y, u)[1] for how in (below._below_hinges, below._below_pairs))
+        for one, other, axis in zip(found, truth, (node.upper_axis, node.axis), strict=True):
+            assert np.abs(one - other)[axis.query > 0].max() <= 1e-3 * tolerance("summation")
 
 
 def compare(function, graded, several, seed):

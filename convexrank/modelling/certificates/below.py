@@ -21,7 +21,7 @@ from convexrank.modelling.certificates.reference import SORTED
 from convexrank.modelling.certificates.rounding import LISTED, blocks
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.functions import Function
-from convexrank.modelling.kernels.plain import PlainPairs, has_plain_sums, keys_of
+from convexrank.modelling.kernels.plain import PlainPairs, Runs, has_plain_sums, keys_of
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.program import Program
 
@@ -114,11 +114,11 @@ def _sums_of_hinges(
     first = above.places(keys, np.full(len(y), -np.inf), after=False)
     whole = above.places(keys, 1.0 + y - width, after=True)
     sizes = np.maximum(above.places(keys, 1.0 + y, after=False) - whole, 0)
-    masses = np.append(0.0, np.cumsum(a))
-    on_lower = masses[whole] - masses[first]
-    # rows of u before the place where their partners end, less those whose partners begin later
-    later = [np.cumsum(np.bincount(at, u, len(x) + 1)[:0:-1])[::-1] for at in (whole, first)]
-    on_upper = later[0] - later[1]
+    runs, some = Runs(np.diff(above.keys, prepend=-1) > 0), whole > first
+    on_lower, last = np.zeros(len(y)), whole[some] - 1
+    on_lower[some] = runs.sums(a)[last]
+    # rows of u no earlier than the last of their partners
+    on_upper = runs.backwards.sums(np.bincount(last, u[some], len(x))[::-1])[::-1].copy()
     stops = np.cumsum(sizes)
     cuts = np.searchsorted(stops, np.arange(0, stops[-1] if len(stops) else 0, _WITHIN), side="right")
     for start, end in pairwise([*np.unique(cuts).tolist(), len(y)]):

@@ -108,6 +108,50 @@ _SPREAD = 300.0
 
 
 @dataclass(frozen=True)
+class Runs:
+    """Running sums within groups of neighbours, each added up by itself.
+
+    A difference of running sums over all groups would have the rounding of the sum over all.
+
+    Parameters
+    ----------
+    begins : ndarray of bool, shape (n,)
+        Which entries begin a group; the first one does.
+    """
+
+    begins: Array
+
+    @cached_property
+    def _groups(self) -> list[tuple[Array, Array, tuple[int, int]]]:
+        """Groups of about the same size as rows of a matrix: their entries, the places of these, and its shape."""
+        first, found = np.flatnonzero(self.begins), []
+        sizes = np.diff(first, append=len(self.begins))
+        size = np.ceil(np.log2(sizes)).astype(np.intp)
+        for power in np.unique(size).tolist():
+            starts, counts = first[size == power], sizes[size == power]
+            row = np.repeat(np.arange(len(starts)), counts)
+            within = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+            found.append((starts[row] + within, row * 2**power + within, (len(starts), 2**power)))
+        return found
+
+    @property
+    def backwards(self) -> Runs:
+        """The same groups from the last entry to the first."""
+        return Runs(np.append(self.begins[1:], True)[::-1])
+
+    def sums(self, x: Array) -> Array:
+        """Return the sum of each entry and those before it in its group."""
+        if not self.begins[1:].any():
+            return np.cumsum(x)
+        found = np.empty(len(x))
+        for entries, places, shape in self._groups:
+            padded = np.zeros(shape)
+            padded.reshape(-1)[places] = x[entries]
+            found[entries] = np.cumsum(padded, axis=1).reshape(-1)[places]
+        return found
+
+
+@dataclass(frozen=True)
 class Merged:
     """Rows in the order of their points, group by group: the score of an upper row, the score + 1 of a lower one.
 
@@ -119,6 +163,10 @@ class Merged:
     is_lower: Array
     begins: Array
 
+    @cached_property
+    def _runs(self) -> tuple[Runs, Runs]:
+        return (runs := Runs(self.begins)), runs.backwards
+
     def powers(self, weights: Array, degree: int, *, below: bool) -> Array:
         r"""Return :math:`\sum_j w_j |x_i - x_j|^m` over the partners of every row, m = 0 … degree; by row number.
 
@@ -129,27 +177,23 @@ class Merged:
         along = slice(None) if below else slice(None, None, -1)
         rows, points = self.rows[along], self.points[along]
         wanted = self.is_lower[along] == below
-        begins = self.begins if below else np.append(self.begins[1:], True)[::-1]
+        runs = self._runs[0 if below else 1]
+        begins = runs.begins
         first, group = np.flatnonzero(begins), np.cumsum(begins) - 1
         places = np.arange(len(rows))
         last = np.maximum.reduceat(np.where(wanted, places, -1), first)[group]
         # rows after the last row whose sum is wanted would only add rounding to the following groups
         counted = np.where(wanted | (places > last), 0.0, weights[rows])
         gaps = np.where(begins | (places > last), 0.0, np.abs(np.diff(points, prepend=points[0])))
-        heights = _since(np.append(0.0, np.cumsum(counted)[:-1]), first, group)
+        heights = np.where(begins, 0.0, np.append(0.0, runs.sums(counted)[:-1]))
         sums = [heights]
         for m in range(1, degree + 1):
             before = np.append(0.0, sums[-1][:-1])
             pieces = gaps * (heights if m == 1 else 0.5 * m * (before + sums[-1]))
-            sums.append(_since(np.cumsum(pieces), first, group))
+            sums.append(runs.sums(pieces))
         answer = np.zeros((degree + 1, len(weights)))
         answer[:, rows[wanted]] = np.array(sums)[:, wanted]
         return answer
-
-
-def _since(sums: Array, first: Array, group: Array) -> Array:
-    """Running sums within groups, from running sums over all."""
-    return sums - sums[first][group]
 
 
 def _merged(roles: Array, ranks: Array, queries: Array) -> Iterator[tuple[Array, Merged]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from convexrank.modelling.kernels.plain import Runs
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, conjugate_of, phi_of
 from convexrank.problems.retargeting._grade_blocks import Sizes
 
@@ -80,8 +81,9 @@ def _least_along(cost: JointCost, tangent: Array, low: Array, high: Array) -> Ar
     sums = np.add.reduceat(along, starts)
     ends = np.minimum(blocks.of_blocks(low[own]) * along, blocks.of_blocks(high[own]) * along)
     mixed = np.add.reduceat(ends, starts)
-    before = sums.cumsum() - sums
-    below = before - before[firsts][own]
+    begins = np.zeros(len(sums), dtype=bool)
+    begins[firsts] = True
+    below = Runs(begins).sums(sums) - sums
     totals = np.add.reduceat(sums, firsts)
     change = low[own] * below + high[own] * (totals[own] - below) - cost.rewards * (high - low)[own]
     within = low[own] * below + mixed + high[own] * (totals[own] - below - sums)
