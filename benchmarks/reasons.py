@@ -101,6 +101,12 @@ REASONS: dict[str, str] = {
         "highest are sums over sorted scores. The steps of the table are looks at all rows alone; the certificate is "
         "two more."
     ),
+    r"^partial_auc.*time over that of one list$": (
+        "PartialAUC takes a sum over pairs for each negative. Of one list those that are too low to count are left "
+        "out, which is nearly all, and of its other rows many are merged. Of lists of some ten rows neither pays: all "
+        "pairs are taken in each evaluation, and ten times for a Hessian of ten columns; the certificate, which sorts "
+        "each list, is a quarter of the time."
+    ),
     r"^the same, the hardest inputs we found$": (
         "Every entry inserts a piece into a tree, at a random place in memory, and the cut walks over others to the "
         "next zero; SciPy's PAV goes through one array. On this machine random places cost more of late: 44 to 46 in "

@@ -15,6 +15,7 @@ from pathlib import Path
 from accuracy import accuracy
 from boosting import boosting
 from bounds import bounds
+from by_query import by_query
 from certified import certified
 from dask_rows import dask
 from difficult import difficult
@@ -61,6 +62,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "top_alone": top_alone,
     "kinks": kinks,
     "sorted": sorted_objectives,
+    "by_query": by_query,
     "wide": wide,
     "difficult": difficult,
     "text": text,

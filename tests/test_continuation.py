@@ -388,3 +388,19 @@ def test_moderate_scores_leave_log_sum_exps_as_they_are():
     mixed = cr.problems.PNormPush(X[:, :3], y[::-1], p=4, l2=1e-9)
     assert "handed over" not in mixed.solve().message
     assert "Smoothable" not in cr.problems.PNormPush(X, y, p=4, l2=1e-3).capabilities
+
+
+def test_many_lists_begin_at_the_width_of_one():
+    """The width follows from how far the risk of a list may fall: of a sum of a thousand, the last were rounding."""
+    rng = np.random.default_rng(0)
+    X, query = rng.normal(size=(8_000, 4)), np.repeat(np.arange(1_000), 8)
+    signal = X @ rng.normal(size=4) / 2.0 + 1.5 * rng.normal(size=len(X))
+    y = (signal > np.quantile(signal, 0.8)).astype(int)
+    problem = cr.problems.TopPush(X, y, qid=query, l2=1e-6)
+    assert problem._reach > 1.0
+    twice = problem.changed(
+        X=np.tile(X, (2, 1)), y=np.tile(y, 2), qid=np.concatenate([query, 1_000 + query]), l2=2e-6
+    )
+    assert twice._first_width() == pytest.approx(problem._first_width(), rel=tolerance("summation"))
+    with pytest.warns(cr.ConvergenceWarning, match="no better than w = 0"):
+        assert problem.solve(cr.solvers.Continuation(hand_over=False)).converged

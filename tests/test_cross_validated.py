@@ -264,7 +264,7 @@ def test_bad_input_is_refused_by_name():
     one_class = [(np.flatnonzero(y == 1), np.arange(len(y)))]
     missing = [(np.arange(len(y)), np.flatnonzero(y == 1))]
     for options, message in (
-        ({"path": "alpha"}, "path is 'alpha', expected one of: l1, l2, max_fpr, p, tau"),
+        ({"path": "alpha"}, "path is 'alpha', expected one of: l1, l2, max_fpr, p, spectrum, tau"),
         ({"path": "l2"}, "l2 is 'auto', expected values"),
         ({"values": [-1.0]}, "l1 is -1.0"),
         ({"values": []}, "l1"),

@@ -140,12 +140,19 @@ def test_a_search_chooses_on_the_named_measure(name, path):
     assert model.coef_ == pytest.approx(alone.coef_, abs=tolerance("small problems"))
 
 
-def test_a_search_chooses_tau():
+@pytest.mark.parametrize(("objective", "path"), [("pat_mat", "tau"), ("spectral_push", "spectrum")])
+def test_a_search_chooses_a_share(objective, path):
     X, y = rows(120)
-    options = {"objective": "pat_mat", "path": "tau", "values": [0.3, 0.1], "scoring": "recall@0.2"}
+    options = {
+        "objective": objective,
+        "path": path,
+        "values": [0.1, 0.3],
+        "scoring": "recall@0.2",
+        "loss": "logistic",
+    }
     model = PushRankerCV(**options, cv=3, tol=1e-8, standardize=False).fit(X, y)
     assert model.path_.values.tolist() == [0.3, 0.1]
-    alone = PushRanker(objective="pat_mat", tau=model.best_value_).fit(X, y)
+    alone = PushRanker(objective=objective, loss="logistic", **{path: model.best_value_}).fit(X, y)
     assert model.coef_ == pytest.approx(alone.coef_, abs=tolerance("small problems"))
 
 
@@ -170,6 +177,10 @@ def test_a_search_refuses_bad_names_and_values():
         ({"path": "max_fpr", "objective": "partial_auc"}, "max_fpr is 'auto', expected values"),
         ({"path": "max_fpr", "objective": "partial_auc", "values": [0.0, 0.1]}, "max_fpr is 0.0"),
         ({"path": "max_fpr", "objective": "partial_auc", "values": [1.5, 0.1]}, "max_fpr is 1.5"),
+        (
+            {"path": "spectrum", "objective": "spectral_push", "values": [5, 0.1]},
+            "spectrum is 5.0.* 0.05 for 5 %",
+        ),
         ({"path": "max_fpr", "values": [0.1]}, "Push has no parameter max_fpr"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -48,14 +48,26 @@ def directions(d, seed=1, count=6):
     return np.random.default_rng(seed).normal(size=(count, d))
 
 
+def queries_of(y, count):
+    """Lists of several lengths, of which the last one has no negative; None for one list."""
+    query = np.random.default_rng(5).choice(
+        count, size=len(y), p=np.arange(1.0, count + 1.0) * 2 / count / (count + 1)
+    )
+    query[np.flatnonzero(y)[:3]] = count
+    return query if count > 1 else None
+
+
 @pytest.mark.parametrize("name", list(MAKERS))
-@pytest.mark.parametrize("weighted", [False, True])
-def test_merged_rows_are_nowhere_above_and_equal_where_they_began(name, weighted):
+@pytest.mark.parametrize(("weighted", "count"), [(False, 1), (True, 1), (False, 3), (True, 3)])
+def test_merged_rows_are_nowhere_above_and_equal_where_they_began(name, weighted, count):
     X, y = drawn()
     weights = np.random.default_rng(2).integers(0, 3, size=len(y)).astype(float) if weighted else None
-    problem, points = MAKERS[name](X, y, l2=0.1, sample_weight=weights), directions(4)
+    problem, points = (
+        MAKERS[name](X, y, l2=0.1, sample_weight=weights, qid=queries_of(y, count)),
+        directions(4),
+    )
     first, sides = problem._merged(points[0], 0.02, None)
-    assert first.rows < 0.7 * problem.rows
+    assert first.rows < 0.75 * problem.rows
     assert first.objective(points[0]) == pytest.approx(problem.objective(points[0]), rel=SUMS)
     below = [problem.objective(w) - first.objective(w) for w in points]
     assert min(below) >= -SUMS
@@ -66,6 +78,20 @@ def test_merged_rows_are_nowhere_above_and_equal_where_they_began(name, weighted
         assert second.objective(w) == pytest.approx(problem.objective(w), rel=SUMS)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["RmaxPush hinge", "SpectralPush share", "SpectralPush array", "PartialAUC hinge", "PartialAUC squared"],
+)
+def test_rows_merged_with_those_of_another_list_are_told(name):
+    """The planted bug: all rows are one list, so that groups mix those of several ones."""
+    X, y = drawn()
+    problem, w = MAKERS[name](X, y, l2=0.1, qid=queries_of(y, 3)), directions(4)[0]
+    whole = MAKERS[name](X, y, l2=0.1)
+    vars(problem)["_lists"] = whole._lists
+    first, _ = problem._merged(w, 0.02, None)
+    assert abs(first.objective(w) - problem.objective(w)) > 1e3 * SUMS
+
+
 @pytest.mark.parametrize("name", ["PartialAUC hinge", "PartialAUC squared"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_low_rows_are_merged_where_the_highest_sums_count(name, weighted):
@@ -73,18 +99,17 @@ def test_low_rows_are_merged_where_the_highest_sums_count(name, weighted):
     X, y = drawn()
     weights = np.random.default_rng(2).integers(0, 3, size=len(y)).astype(float) if weighted else None
     problem, points = MAKERS[name](X, y, l2=0.1, sample_weight=weights), directions(4)
-    assert problem._mergeable().at == problem._low_merged
-    first, sides = problem._low_merged(points[0], 0.02, None)
+    first, sides = problem._merged(points[0], 0.02, None)
     assert first.rows < 0.4 * problem.rows
     assert first.y.sum() == (y if weights is None else y[weights > 0.0]).sum()
     assert first.objective(points[0]) == pytest.approx(problem.objective(points[0]), rel=SUMS)
     below = [problem.objective(w) - first.objective(w) for w in points]
     assert min(below) >= -SUMS
     assert max(below) > SUMS
-    second, _ = problem._low_merged(points[1], 0.02, sides)
+    second, _ = problem._merged(points[1], 0.02, sides)
     for w in points[:2]:
         assert second.objective(w) == pytest.approx(problem.objective(w), rel=SUMS)
-    assert problem._low_merged(points[0], 0.5, None) is None  # nothing would be gained
+    assert problem._merged(points[0], 0.5, None) is None  # nothing would be gained
 
 
 def test_rows_merged_across_a_kink_are_told():
@@ -147,21 +172,44 @@ def test_the_border_of_weighted_rows_is_that_of_a_walk_from_the_top(seed):
     "ignore::convexrank.core.results.ConvergenceWarning"
 )  # of some w = 0 is the minimum
 @pytest.mark.parametrize("name", list(MAKERS))
-def test_a_solve_with_merged_rows_ends_where_one_with_all_does(name, by_steps, monkeypatch):
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_solve_with_merged_rows_ends_where_one_with_all_does(name, count, by_steps, monkeypatch):
     X, y = drawn(n=20_000, noise=0.2)
-    plain = MAKERS[name](X, y, l2=0.01)
+    query = queries_of(y, count)
+    plain = MAKERS[name](X, y, l2=0.01, qid=query)
     assert "Mergeable" not in plain.capabilities
     truth = plain.solve("continuation")
     monkeypatch.setattr(_formulation, "_MANY", 1_000)
     monkeypatch.setattr(_formulation, "_FIRST", 2_000)
     monkeypatch.setattr(_formulation, "_TOLD", 20.0)
-    problem = MAKERS[name](X, y, l2=0.01)
+    problem = MAKERS[name](X, y, l2=0.01, qid=query)
     assert "Mergeable" in problem.capabilities
     found = problem.solve("continuation")
     assert found.converged
     assert truth.converged
     assert abs(found.value - truth.value) <= found.gap + truth.gap
     assert found.iterations < truth.iterations
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 may be the minimum
+@pytest.mark.parametrize("beside_zero", [False, True])
+@pytest.mark.parametrize("name", ["TopPush", "SpectralPush share", "PartialAUC squared"])
+def test_of_many_lists_some_tell_where_to_begin(name, beside_zero, monkeypatch):
+    X, y = drawn(n=20_000, noise=2.0 if beside_zero else 0.2)
+    query = np.random.default_rng(4).permutation(len(y)) // 20
+    plain = MAKERS[name](X, y, l2=10.0, qid=query)
+    assert "Mergeable" not in plain.capabilities
+    truth = plain.solve("continuation")
+    for constant, number in {"_MANY": 1_000, "_FIRST": 2_000, "_MANY_LISTS": 500}.items():
+        monkeypatch.setattr(_formulation, constant, number)
+    problem = MAKERS[name](X, y, l2=10.0, qid=query)
+    first = problem._first_rows()[0]
+    assert first.rows < 0.2 * problem.rows
+    assert first.l2 / problem.l2 == pytest.approx(first._form.count / problem._form.count, rel=SUMS)
+    found = problem.solve("continuation")
+    assert found.converged
+    assert abs(found.value - truth.value) <= found.gap + truth.gap
+    assert found.iterations <= truth.iterations
 
 
 @pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 is the minimum

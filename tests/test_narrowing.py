@@ -25,8 +25,11 @@ def drawn(n=4_000, weighted=False, seed=0):
     return X, y, rng.choice([0.0, 0.5, 1.0, 2.0], size=n) if weighted else None
 
 
-def made(loss, weighted=False, share=0.05, **options):
-    X, y, weights = drawn(weighted=weighted)
+def made(loss, weighted=False, share=0.05, queries=1, **options):
+    X, y, weights = drawn(weighted=weighted, n=4_000 * queries)
+    if queries > 1:  # of two lengths, and one without a negative
+        options["qid"] = np.where(np.cumsum(y) <= 2, 7, np.arange(len(y)) % 5 % queries)
+        y[options["qid"] == 7] = 1
     return P.PartialAUC(X, y, share, loss, l2=0.01, sample_weight=weights, **options)
 
 
@@ -46,13 +49,16 @@ def readings(problem):
             yield from (proved.risk, proved.offset, proved.slope)
 
 
+@pytest.mark.parametrize("queries", [1, 2])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_rows_that_count_alone_have_the_sums_of_all(loss, weighted, monkeypatch):
-    assert merging.highest_sums(made(loss, weighted).program) is not None
-    found = list(readings(made(loss, weighted)))
+def test_rows_that_count_alone_have_the_sums_of_all(loss, weighted, queries, monkeypatch):
+    problem = made(loss, weighted, queries=queries)
+    assert merging.highest_sums(problem.program) is not None
+    found = list(readings(problem))
+    assert problem._reference.near(problem.scores(np.ones(4))) is not problem._reference
     monkeypatch.setattr(merging, "_MANY", 10**9)
-    problem = made(loss, weighted)
+    problem = made(loss, weighted, queries=queries)
     assert merging.highest_sums(problem.program) is None
     truth = list(readings(problem))
     for one, other in zip(found, truth, strict=True):
@@ -74,9 +80,10 @@ def test_few_rows_are_kept_and_never_too_few():
         assert gradient[kept].sum() == pytest.approx(gradient[problem.negatives].sum(), rel=SUMS)
 
 
-def test_a_border_that_is_too_high_is_told(monkeypatch):
+@pytest.mark.parametrize("queries", [1, 2])
+def test_a_border_that_is_too_high_is_told(queries, monkeypatch):
     """The planted bug: the certificate takes fewer rows than count, whose sums are the highest all the same."""
-    problem = made("hinge")
+    problem = made("hinge", queries=queries)
     scores = problem.scores(np.random.default_rng(2).normal(size=4))
     truth = problem._reference.value(scores)
     assert problem._reference.near(scores) is not problem._reference
@@ -101,12 +108,12 @@ def test_without_any_of_the_highest_rows_the_risk_is_lower():
         assert offset + slopes @ other <= problem._reference.value(other) * (1.0 + SUMS)
 
 
-@pytest.mark.parametrize("kind", ["two-way", "queries", "all rows", "few rows", "grades"])
+@pytest.mark.parametrize("kind", ["two-way", "short queries", "all rows", "few rows", "grades"])
 def test_other_forms_keep_all_rows(kind):
     X, y, _ = drawn()
     problem = {
         "two-way": lambda: P.PartialAUC(X, y, 0.05, "hinge", min_tpr=0.5, l2=0.1),
-        "queries": lambda: P.PartialAUC(X, y, 0.05, "hinge", qid=np.arange(len(y)) % 2, l2=0.1),
+        "short queries": lambda: P.PartialAUC(X, y, 0.05, "hinge", qid=np.arange(len(y)) % 2, l2=0.1),
         "all rows": lambda: P.PartialAUC(X, y, 1.0, "hinge", l2=0.1),
         "few rows": lambda: P.PartialAUC(X[:300], y[:300], 0.05, "hinge", l2=0.1),
         "grades": lambda: P.ConvexRisk(X, X[:, 0], "hinge", l2=0.1),
@@ -116,12 +123,16 @@ def test_other_forms_keep_all_rows(kind):
     assert problem._reference.near(scores) is problem._reference
 
 
+@pytest.mark.parametrize("queries", [1, 2])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
-def test_some_rows_tell_the_hessian_of_all(loss, monkeypatch):
+def test_some_rows_tell_the_hessian_of_all(loss, queries, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 4))
     y = X[:, 0] + rng.normal(size=len(X)) > 0.5
-    problem, w = P.PartialAUC(X, y, 0.2, loss, l2=0.01), 0.5 * rng.normal(size=4)
+    problem, w = (
+        P.PartialAUC(X, y, 0.2, loss, l2=0.01, qid=np.arange(len(X)) % queries),
+        0.5 * rng.normal(size=4),
+    )
     here = problem._smoothed(w, 100.0)
     monkeypatch.setattr(_smoothed_weights, "_SOME", 10**6)
     monkeypatch.setattr(_smoothed_weights, "_MOVING", 10**6)

@@ -574,7 +574,7 @@ def test_what_pairs_between_grades_prove_by_a_sort_is_what_they_prove_one_by_one
     assert off(found[1], truth[1], float(np.abs(truth[1]).max())) < SUMS
 
 
-@pytest.mark.parametrize("sparsely", [False, True])
+@pytest.mark.parametrize(("sparsely", "queries"), [(False, 1), (True, 1), (False, 2)])
 @pytest.mark.parametrize(
     "loss",
     [
@@ -584,7 +584,7 @@ def test_what_pairs_between_grades_prove_by_a_sort_is_what_they_prove_one_by_one
         *(f"sums of {loss}" for loss in ("hinge", "squared_hinge", "logistic")),
     ],
 )
-def test_the_hessian_of_the_highest_sums_is_that_of_its_products(loss, sparsely, monkeypatch):
+def test_the_hessian_of_the_highest_sums_is_that_of_its_products(loss, sparsely, queries, monkeypatch):
     """By running sums of the columns, or by rows and pairs, of a loss without running sums."""
     if loss.startswith("sums of "):
         monkeypatch.setattr(exponentials, "_VERY_MANY", 0)
@@ -597,8 +597,9 @@ def test_the_hessian_of_the_highest_sums_is_that_of_its_products(loss, sparsely,
     for name, value in all_of_them.items():
         monkeypatch.setattr(_smoothed_weights, name, value)
     weights = np.random.default_rng(0).integers(0, 3, size=200).astype(float)
+    qid = np.random.default_rng(2).choice(queries, size=200, p=np.arange(1, queries + 1) / (2 * queries - 1))
     problem = cr.problems.PartialAUC(
-        sparse.csr_array(X) if sparsely else X, y, 0.3, loss, l2=0.1, sample_weight=weights
+        sparse.csr_array(X) if sparsely else X, y, 0.3, loss, l2=0.1, sample_weight=weights, qid=qid
     )
     assert problem._smoothed_risks.tops
     for width in (0.1, 3.0, 30.0):

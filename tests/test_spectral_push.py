@@ -41,7 +41,7 @@ def close(a, b, name="summation"):
 def test_the_highest_one_is_rmax_push(loss):
     X, y, w = drawn()
     worst = P.RmaxPush(X, y, loss, l2=0.1)
-    for problem in (P.SpectralPush(X, y, ("top", 1), loss, l2=0.1), P.PartialAUC(X, y, 1e-3, loss, l2=0.1)):
+    for problem in (P.SpectralPush(X, y, 1, loss, l2=0.1), P.PartialAUC(X, y, 1e-3, loss, l2=0.1)):
         assert close(problem.objective(w), worst.objective(w))
         assert close(problem.solve().value, worst.solve().value, "two solvers")
 
@@ -51,7 +51,7 @@ def test_all_negatives_are_their_mean_or_all_pairs(loss):
     X, y, w = drawn()
     f, cost = X @ w, cr.losses.resolve(loss)
     whole = np.mean([float(cost(np.array([f[i] - f[y == 0].mean()]))[0]) for i in np.flatnonzero(y)])
-    for spectrum in ("uniform", ("top", 1.0), ("top", 10**6), np.full(7, 1 / 7)):
+    for spectrum in ("uniform", ("top", 1.0), 1.0, ("top", 10**6), 10**6, np.full(7, 1 / 7)):
         assert close(P.SpectralPush(X, y, spectrum, loss).objective(w), whole)
     pairs = P.Push(X, y, 1.0, loss).objective(w) / (y.sum() * (y == 0).sum())
     assert close(P.PartialAUC(X, y, 1.0, loss).objective(w), pairs)
@@ -260,6 +260,9 @@ def test_a_trivial_minimum_warns_and_more_negatives_mend_it(cls):
         (("top", 1.5), ValueError, "above 0 and at most 1"),
         (("top", -0.1), ValueError, "above 0 and at most 1"),
         (("top", "3"), TypeError, "real number"),
+        (0, ValueError, "spectrum is 0, expected an integer of at least 1"),
+        (1.5, ValueError, "spectrum is 1.5, expected a number above 0 and at most 1; pass 0.015"),
+        (True, ValueError, "spectrum has shape"),
         ([0.7, 0.3], ValueError, "do not decrease"),
         ([0.3, 0.3], ValueError, "adds up to 0.6, expected 1"),
         ([[0.5, 0.5]], ValueError, "one number for each part"),

@@ -26,7 +26,7 @@ Array = np.ndarray
 
 # Parameters that a path may follow; strengths and shares of the rows fall along it.
 _STRENGTHS = ("l1", "l2")
-_SHARES = ("max_fpr", "tau")
+_SHARES = ("max_fpr", "tau", "spectrum")
 _PARAMETERS = (*_STRENGTHS, "p", "alpha", *_SHARES)
 # Where the figure is, which is imported when it is drawn.
 _FIGURE = "plotting.convergence:weights_and_gaps"
@@ -67,7 +67,7 @@ class Path(SolutionSequence):
     Parameters
     ----------
     parameter : str
-        ``"l1"``, ``"l2"``, ``"p"``, ``"alpha"``, ``"max_fpr"`` or ``"tau"``.
+        ``"l1"``, ``"l2"``, ``"p"``, ``"alpha"``, ``"max_fpr"``, ``"tau"`` or ``"spectrum"``.
     values : ndarray, shape (m,)
         The values of the parameter, in the order in which they were solved.
     solutions : tuple of Solution
@@ -221,6 +221,7 @@ def path(
     alpha: Any = None,
     max_fpr: Any = None,
     tau: Any = None,
+    spectrum: Any = None,
     n: int = 100,
     ratio: float = 1e-2,
     solver: SolverLike = None,
@@ -241,11 +242,11 @@ def path(
     ----------
     problem : Problem
         The problem; its own value of the parameter is not used.
-    l1, l2, p, alpha, max_fpr, tau : sequence of float or "auto"
+    l1, l2, p, alpha, max_fpr, tau, spectrum : sequence of float or "auto"
         The values of exactly one parameter. Ranks of a graph have the parameter alpha, the probability of following a
-        link; max_fpr and tau are shares of the rows that count. For l1, ``"auto"`` means n values in geometric
-        progression from :math:`\lambda_{\max}` (``problem.l1_max()``), for which all weights are 0, down to ratio times
-        that value.
+        link; max_fpr, tau and spectrum are shares of the rows that count. For l1, ``"auto"`` means n values in
+        geometric progression from :math:`\lambda_{\max}` (``problem.l1_max()``), for which all weights are 0, down to
+        ratio times that value.
     n : int
         Number of values with ``"auto"``.
     ratio : float
@@ -286,9 +287,8 @@ def path(
     >>> sweep.coefficients[:, 3].round(3).tolist()
     [0.225, 0.125, 0.025]
     """
-    name, values = _values_of(
-        problem, {"l1": l1, "l2": l2, "p": p, "alpha": alpha, "max_fpr": max_fpr, "tau": tau}, n, ratio
-    )
+    given = {"l1": l1, "l2": l2, "p": p, "alpha": alpha, "max_fpr": max_fpr, "tau": tau, "spectrum": spectrum}
+    name, values = _values_of(problem, given, n, ratio)
     check_positive(tol, "tol")
     check_integer(patience, "patience", 1)
     if (metric is None) != (validation is None):

@@ -278,7 +278,7 @@ def _divided(X: Any, scales: Array | None) -> Any:
 
 @dataclass(eq=False, repr=False)
 class PushRankerCV(PathSearch, PushRanker):
-    r"""A :class:`~convexrank.PushRanker` whose l1, l2, p, max_fpr or tau is chosen by cross-validation.
+    r"""A :class:`~convexrank.PushRanker` whose l1, l2, p, max_fpr, tau or spectrum is chosen by cross-validation.
 
     For each fold the problem is solved for all values on the training rows, each solve starting from the previous
     solution (:func:`convexrank.path`), or of l2 all together (:func:`convexrank.solve_many`) where rows and columns are
@@ -289,17 +289,17 @@ class PushRankerCV(PathSearch, PushRanker):
 
     Parameters
     ----------
-    objective, price, loss, min_tpr, spectrum, bottom_weight, surrogate, beta, over, features, bins, monotone : optional
+    objective, price, loss, min_tpr, bottom_weight, surrogate, beta, over, features, bins, monotone : optional
         As for :class:`~convexrank.PushRanker`. Not ``"rate_constrained"``, whose points have a threshold: search its
         rates and ``l2`` by ``GridSearchCV(PushRanker(objective="rate_constrained"), ...)``.
     min_recall, min_precision : optional
         Of no objective here.
-    p, max_fpr, tau, l2, l1, solver, tol, max_iter : optional
+    p, max_fpr, tau, spectrum, l2, l1, solver, tol, max_iter : optional
         As for :class:`~convexrank.PushRanker`; the value of the parameter that the path follows is not used.
     tie_break, time_limit, warm_start, verbose : optional
         Options of a single fit, which must have their defaults here.
-    path : {"l1", "l2", "p", "max_fpr", "tau"}
-        The parameter that is chosen.
+    path : {"l1", "l2", "p", "max_fpr", "tau", "spectrum"}
+        The parameter that is chosen; of spectra the share of the highest negatives.
     values : sequence of float or "auto"
         The values of the parameter. For l1, ``"auto"`` means n values in geometric progression from the least value for
         which all weights are 0 down to ratio times that value.
@@ -341,7 +341,9 @@ class PushRankerCV(PathSearch, PushRanker):
     (0.985, (3, 4), 4)
     """
 
-    _PATHS: ClassVar[dict[str, str]] = {name: name for name in ("l1", "l2", "p", "max_fpr", "tau")}
+    _PATHS: ClassVar[dict[str, str]] = {
+        name: name for name in ("l1", "l2", "p", "max_fpr", "tau", "spectrum")
+    }
     _OTHERS: ClassVar[dict[str, Any]] = {"push": push_on_means}
 
     def _queries(self, qid: Any, length: int) -> Array | None:

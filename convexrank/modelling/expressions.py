@@ -136,7 +136,9 @@ class Node:
             raise TypeError(f"({self}) * ({factor}) is a product of two expressions, which is not convex.")
         mine, c = affine(self), _constant(self, factor)
         terms = tuple((_product(c, one), node) for one, node in mine.exact_terms)
-        return Affine(mine.axis, terms, _product(c, mine.exact_constant))
+        constant = mine.exact_constant
+        none = not np.ndim(constant) and not plain(constant)  # and no row of zeros
+        return Affine(mine.axis, terms, constant if none else _product(c, constant))
 
     def __neg__(self) -> Affine:
         return self * -1.0

@@ -22,11 +22,18 @@ from convexrank.data import (
 )
 from convexrank.modelling.expressions import Elementwise, Highest
 from convexrank.modelling.groups import Groups
-from convexrank.modelling.kernels.highest import border_of, highest_at
 from convexrank.modelling.program import Program
-from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, highest_sums, may_merge
+from convexrank.modelling.smoothing.merging import (
+    ALONE,
+    LEFT_OUT,
+    groups_at_zero,
+    groups_of_low_rows,
+    groups_of_rows,
+    highest_sums,
+    may_merge,
+)
 from convexrank.problems._declared import Declared
-from convexrank.problems.out_of_memory._queries import sample_of, streamed
+from convexrank.problems.out_of_memory._queries import drawn, sample_of, streamed
 from convexrank.problems.out_of_memory._streams import LogStream, Stream
 from convexrank.solvers.row_faces import Mergeable, Sample
 
@@ -106,6 +113,8 @@ _START_ROWS = 60
 # From so many rows on, and so many per column, those of a risk with kinks are merged, where at most this share of them
 # stands alone; the first ones are one out of so many, and no fewer than this.
 _MANY, _MANY_PER_COLUMN, _MOST_ALONE, _ONE_OUT_OF, _FIRST = 50_000, 50, 0.5, 8, 4_000
+# So many lists are not merged each: some of them tell about all.
+_MANY_LISTS = 2_000
 # The share that stands alone at first, times the root of the number of rows.
 _TOLD = 42.0
 
@@ -274,19 +283,21 @@ class Formulation(Declared):
             else None
         )
 
-    @property
+    @cached_property
     def _classes(self) -> list[Array]:
-        counted = True if self.sample_weight is None else self.sample_weight > 0
-        return [np.flatnonzero(self._positives & counted), np.flatnonzero(~self._positives & counted)]
+        """The rows of each class that count, of each query."""
+        rows, starts = self._by_query
+        lists = [(one, self._positives[one]) for one in np.split(rows, starts[1:-1])]
+        return [one[positive == asked] for one, positive in lists for asked in (True, False)]
 
     def _drawn(self, wanted: int, alike: bool = False) -> Self:
-        """Return the problem of so many rows, at most half of either class, or of the same share of both."""
+        """Return the problem of so many rows, the same number of all classes at most, or the same share of each."""
         classes = self._classes
         parts = drawn_rows(classes, wanted, alike)
         some = np.concatenate([rows for rows, _ in parts])
         counts = np.concatenate([np.full(len(rows), each) for rows, each in parts])
         weights = counts if self.sample_weight is None else counts * self.sample_weight[some]
-        return self.changed(X=self.X[some], y=self.y[some], sample_weight=weights)
+        return self._of_rows(self.X[some], some, weights)
 
     # --- rows that stand together ---------------------------------------------------------------------------------
 
@@ -294,20 +305,29 @@ class Formulation(Declared):
     def _merges_rows(self) -> bool:
         # a step with all rows takes as long as their entries, one with merged rows as long as a Hessian at least
         filled = getattr(self.X, "nnz", self.rows * self.dimension) / self.dimension
-        many = filled >= max(_MANY, _MANY_PER_COLUMN * self.dimension)
-        return many and self._queries is None and may_merge(self._form)
-
-    def _mergeable(self) -> Mergeable:
-        sums = highest_sums(self.program) is not None
-        return Mergeable(
-            self.rows, self._first_rows, self._first_share, self._low_merged if sums else self._merged
+        if filled < max(_MANY, _MANY_PER_COLUMN * self.dimension):
+            return False
+        if self._queries is None:
+            return may_merge(self._form)
+        return self._has_many_lists or (
+            self.rows >= _FIRST * self._form.count and all(may_merge(program) for _, program in self._lists)
         )
 
-    def _first_rows(self) -> list[Self]:
+    @property
+    def _has_many_lists(self) -> bool:
+        """Whether queries are so many that some of them tell about all, and none is so long that its rows do."""
+        return self._form.count >= _MANY_LISTS
+
+    def _mergeable(self) -> Mergeable:
+        return Mergeable(self.rows, self._first_rows, self._first_share, self._merged)
+
+    def _first_rows(self) -> list[Any]:
         """Return the problems of some rows, of few first, which tell about where the minimiser is."""
-        return [
-            self._drawn(size, alike=highest_sums(self.program) is not None) for size in self._sizes_of_first
-        ]
+        if self._has_many_lists:
+            found = [drawn(self, size * self._form.count // self.rows) for size in self._sizes_of_first]
+            return [one.problem for one in found if one is not None]
+        alike = highest_sums(self.program) is not None
+        return [self._drawn(size, alike) for size in self._sizes_of_first]
 
     @property
     def _sizes_of_first(self) -> list[int]:
@@ -316,40 +336,44 @@ class Formulation(Declared):
             sizes.insert(0, sizes[0] // _ONE_OUT_OF)
         return sizes
 
+    @cached_property
+    def _lists(self) -> list[tuple[Any, Program]]:
+        """The rows of each query with an order, and the risk of these; rows are merged within them."""
+        if self.program.count == 1 and self._queries is None:
+            return [(slice(None), self.program)]
+        rows, starts = self._by_query
+        found: list[tuple[Any, Program]] = []
+        for one in np.split(rows, starts[1:-1]):
+            weights = None if self.sample_weight is None else self.sample_weight[one]
+            found.append((one, self._program_of(Groups(self.y[one], None, weights), len(one))))
+        return found
+
     def _beside_zero(self, seen: tuple[Array, ...]) -> Self | None:
         """Return the problem that tells whether w = 0 is the minimum: of some rows first, or those highest at points.
 
-        At scores of 0 all rows are alike. Beside those that may be the highest, the others are merged; with several
-        queries none are.
+        At scores of 0 all rows are alike. Beside those that may be the highest, the others are merged; in short lists
+        of several queries none are.
         """
         tops = any(isinstance(node, Highest) for node in self._form.nodes)
         if not tops:
             return None
-        if self._queries is not None:
-            return None if seen else self
-        if not may_merge(self._form):
-            return None
         if not self._merges_rows:
-            return None if seen else self._merged_at_zero([])
+            if self._queries is not None:
+                return None if seen else self
+            return None if seen or not may_merge(self._form) else self._merged_at_zero([])
+        if self._has_many_lists:
+            return self._first_rows()[0] if not seen else self if len(seen) == 1 else None
         if not seen:
             return self._drawn(self._sizes_of_first[0])._merged_at_zero([])
         return self._merged_at_zero([self._float_scores(w) for w in seen])
 
     def _merged_at_zero(self, scores: list[Array]) -> Self:
-        program, groups = self.program, np.full(self.rows, LEFT_OUT)
-        for number, (_, leaf) in enumerate(program.leaves):
-            groups[leaf.axis.places] = number
-        for node, args in zip(program.nodes, program.args, strict=True):
-            if isinstance(node, Highest):
-                rows, own = node.over.rows, program.own_factors.get(args[0], 1.0)
-                alone = min(max(len(rows) // _ONE_OUT_OF, _FIRST), len(rows))
-                for x in [own * one[rows] for one in scores]:
-                    groups[rows[x >= highest_at(x, alone)]] = ALONE
-                if not scores:
-                    groups[rows] = ALONE
-        if not (groups >= 0).any():
-            return self
-        return self._of_groups(groups)
+        parts = []
+        for rows, program in self._lists:
+            least = max(program.rows // _ONE_OUT_OF, _FIRST // len(self._lists))
+            parts.append((rows, groups_at_zero(program, [one[rows] for one in scores], least)))
+        groups = self._numbered(parts)
+        return self._of_groups(groups) if (groups >= 0).any() else self
 
     @property
     def _first_share(self) -> float:
@@ -360,32 +384,34 @@ class Formulation(Declared):
         """Return the problem with rows merged that are far from all kinks at w, and their sides; None where few are.
 
         It is nowhere above this one, and equal to it where sides are known and near w, up to the share of rows that
-        stands alone at each kink.
+        stands alone at each kink. Rows of a query are merged with others of it.
         """
-        found = groups_of_rows(self.program, self._float_scores(w), share, before)
-        if found is None or np.count_nonzero(found[0] == ALONE) > _MOST_ALONE * self.rows:
+        if self._has_many_lists:
             return None
-        return self._of_groups(found[0]), found[1]
-
-    def _low_merged(self, w: Array, share: float, before: Array | None) -> tuple[Self, Array] | None:
-        """The same where rows count by the highest sums over pairs: those with scores too low for that are merged.
-
-        Beside the ones that count about the share of all rows stands alone below the border, and every upper row.
-        """
-        found: Any = highest_sums(self.program)
-        top: Any = self.program.nodes[found.top]
-        rows, lower = top.over.rows, self._float_scores(w)[top.over.rows]
-        count = int(np.count_nonzero(lower >= border_of(top, lower)[0])) + int(share * self.rows)
-        if count > _MOST_ALONE * len(rows):
+        scores, sides, parts = self._float_scores(w), np.full(self.rows, LEFT_OUT), []
+        for rows, program in self._lists:
+            of_rows = groups_of_rows if highest_sums(program) is None else groups_of_low_rows
+            found = of_rows(program, scores[rows], share, None if before is None else before[rows])
+            groups, sides[rows] = (ALONE, ALONE) if found is None else found
+            parts.append((rows, groups))
+        groups = self._numbered(parts)
+        if np.count_nonzero(groups == ALONE) > _MOST_ALONE * self.rows:
             return None
-        groups = np.full(self.rows, LEFT_OUT)
-        for _, one in self.program.leaves:
-            groups[one.axis.places] = ALONE
-        groups[rows[lower < highest_at(lower, count)]] = 0
-        if before is not None:
-            groups[before == ALONE] = ALONE
-        return self._of_groups(groups), groups
+        return self._of_groups(groups), sides
+
+    def _numbered(self, parts: list[tuple[Any, Any]]) -> Array:
+        """Return the groups of all rows, given those of each query."""
+        found, first = np.full(self.rows, LEFT_OUT), 0
+        for rows, groups in parts:
+            found[rows] = np.where(groups < 0, groups, groups + first)
+            first += max(int(np.max(groups)), -1) + 1
+        return found
 
     def _of_groups(self, groups: Array) -> Self:
         X, first, weights = merged_rows(self.X, groups, self._row_counts)
-        return self.changed(X=X, y=self.y[first], sample_weight=weights)
+        return self._of_rows(X, first, weights)
+
+    def _of_rows(self, X: Any, rows: Array, weights: Array) -> Self:
+        """Return the problem of rows with the labels and queries of some of these."""
+        qid = None if self._queries is None else self._queries.spread(self._queries.query)[rows]
+        return self.changed(X=X, y=self.y[rows], qid=qid, sample_weight=weights)

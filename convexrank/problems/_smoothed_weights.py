@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from convexrank.modelling.kernels.exponentials import InterpolatedPairs
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.kernels.pairs import SortedPairs, WindowedPairs, some_pairs
 from convexrank.modelling.recession import shift
+from convexrank.modelling.smoothing.merging import of_queries
 from convexrank.modelling.smoothing.programs import Smoothed, Smoothing, SmoothRisk, sums_pairs_only
 
 Array = np.ndarray
@@ -70,30 +71,30 @@ class SmoothedRisks:
         return sums_pairs_only(self.smoothing.program)
 
     @cached_property
-    def tops(self) -> list[tuple[int, float, int]] | None:
-        """Places of sums over pairs and of the means of the highest of their multiples; None of other risks."""
+    def tops(self) -> list[tuple[int, Array, int]] | None:
+        """Places of sums over pairs and of the means of the highest of their multiples; None of other risks.
+
+        The multiples are numbers of queries.
+        """
         program, found = self.smoothing.program, []
-        sums: dict[int, tuple[int, float]] = {}
+        sums: dict[int, tuple[int, Array]] = {}
         for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
             if isinstance(node, PairSums) and all(
                 np.ndim(program.own_factors.get(a, args)) == 0 for a in args
             ):
-                sums[k] = k, 1.0
+                sums[k] = k, np.ones(program.count)
             elif isinstance(node, Highest) and args[0] in sums:
                 found.append((*sums[args[0]], k))
-            elif (
-                isinstance(node, Affine)
-                and len(args) == 1
-                and args[0] in sums
-                and np.ndim(node.terms[0][0]) == 0
-            ):
-                pairs, factor = sums[args[0]]
-                sums[k] = pairs, factor * node.terms[0][0]
+            elif isinstance(node, Affine) and len(args) == 1 and args[0] in sums:
+                factors = of_queries(node.terms[0][0], node.axis)
+                if factors is not None:
+                    pairs, before = sums[args[0]]
+                    sums[k] = pairs, before * factors
             elif is_curved(node):
                 return None
         # a mean of all of them is none of the highest
-        apart = program.count == 1 and sums.keys().isdisjoint(program.constant_adjoints)
-        apart = apart and program.pair_count >= _MANY
+        apart = sums.keys().isdisjoint(program.constant_adjoints)
+        apart = apart and program.pair_count >= _MANY * program.count
         return found if apart and not program.differences else None
 
     @cached_property
@@ -106,10 +107,10 @@ class SmoothedRisks:
         return np.asarray(transposed_times(self.X, u), dtype=np.float64)
 
     def reach(self, l2: float) -> float:
-        """Return how far the risk, beside l2, may fall from w = 0 along scores; 1 where that is not very far."""
+        """Return how far the risk of a query, beside l2, may fall from w = 0 along scores; 1 where not very far."""
         width = self.smoothing.first_width
         slope = self.pulled(self.smoothing.risk(np.zeros(self.smoothing.program.rows), width).gradient)
-        reach = float(slope @ slope) / l2
+        reach = float(slope @ slope) / l2 / self.smoothing.program.count
         return reach if FAR < reach < math.inf else 1.0
 
     def at(self, scores: Array, width: float) -> Smoothed:
@@ -168,58 +169,73 @@ class _Whole:
         added = isinstance(self.here.state[1][pairs][0], SortedPairs | InterpolatedPairs)
         return added and node.grades is None
 
-    def _of_columns(self, pairs: int, factor: float, top: int) -> Array:
-        """The Hessian of a mean of the highest sums, times a factor; of many rows some stand for all."""
+    def _of_columns(self, pairs: int, factors: Array, top: int) -> Array:
+        """The Hessian of a mean of the highest sums, times factors; of many rows of a query some stand for all."""
         program, (_, memories, adjoints) = self.here.program, self.here.state
         node: Any = program.nodes[pairs]
         highest: Any = program.nodes[top]
-        u = adjoints[pairs]
+        u, of_top, kernel = adjoints[pairs], partial_shares(highest, memories[top]), memories[pairs][0]
         a, b = (program.own_factors[place] for place in reversed(program.args[pairs]))
-        shares, X = partial_shares(highest, memories[top]), entries(self.risks.X)
-        (up, weights), (moving, shares) = _some(node.weights, _SOME), _some(shares, _MOVING)
-        few = memories[pairs][0].bent(_FEW)
-        low, of_low = (moving[:0], u[:0]) if few is not None else _some(u, _SOME)
-        both, count = np.append(low, moving), len(low)
-        kernel = memories[pairs][0].among(up, both)
-        upper, rows = (
-            dense(X[axis.rows[places]]) for axis, places in ((node.upper_axis, up), (node.axis, both))
-        )
-        centre = upper.mean(axis=0) if a == b else 0.0  # an offset of the features cancels
-        upper, rows = upper - centre, rows - centre
-        slopes, bends = kernel.of_columns(weights[:, None] * np.insert(upper, 0, 1.0, axis=1))
+        X, few = entries(self.risks.X), kernel.bent(_FEW)
+        found = np.zeros((X.shape[1], X.shape[1]))
         if few is not None:
             high, other, bent = few
             apart = a * X[node.axis.rows[other]] - b * X[node.upper_axis.rows[high]]
-            found = dense(weighted_gram(apart, u[other] * node.weights[high] * bent))
-        else:
-            lower, bends = rows[:count], bends[:count]
-            back = weights * kernel.sums(np.append(of_low, np.zeros(len(moving))), (2,), to_lower=False)[0]
-            across = a * b * lower.T @ (of_low[:, None] * bends[:, 1:])
-            found = weighted_gram(a * lower, of_low * bends[:, 0]) + weighted_gram(b * upper, back)
-            found -= across + across.T
-        if not len(moving):
-            return found
-        moved = factor * (a * slopes[count:, :1] * rows[count:] - b * slopes[count:, 1:])
-        rate = float(adjoints[top][0]) / highest.width
-        return found + rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
+            found += dense(weighted_gram(apart, u[other] * node.weights[high] * bent))
+        for query, ups, lows in _ranges(node):
+            (up, weights), (moving, shares) = _some(node.weights[ups], _SOME), _some(of_top[lows], _MOVING)
+            low, of_low = (moving[:0], u[:0]) if few is not None else _some(u[lows], _SOME)
+            both, count = np.append(low, moving), len(low)
+            among = kernel.among(ups.start + up, lows.start + both)
+            upper, rows = (
+                dense(X[axis.rows[places]])
+                for axis, places in ((node.upper_axis, ups.start + up), (node.axis, lows.start + both))
+            )
+            centre = upper.mean(axis=0) if a == b else 0.0  # an offset of the features cancels
+            upper, rows = upper - centre, rows - centre
+            slopes, bends = among.of_columns(weights[:, None] * np.insert(upper, 0, 1.0, axis=1))
+            if few is None:
+                lower, bends = rows[:count], bends[:count]
+                back = weights * among.sums(np.append(of_low, np.zeros(len(moving))), (2,), to_lower=False)[0]
+                across = a * b * lower.T @ (of_low[:, None] * bends[:, 1:])
+                found += weighted_gram(a * lower, of_low * bends[:, 0]) + weighted_gram(b * upper, back)
+                found -= across + across.T
+            if len(moving):
+                moved = factors[query] * (a * slopes[count:, :1] * rows[count:] - b * slopes[count:, 1:])
+                rate = float(adjoints[top][query]) / highest.width
+                found += rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
+        return found
 
-    def _of_top(self, pairs: int, factor: float, top: int) -> Array:
-        """The part of a mean of the highest sums, times a factor: of rows whose shares move, every so many-th."""
+    def _of_top(self, pairs: int, factors: Array, top: int) -> Array:
+        """The part of a mean of the highest sums, times factors: of rows whose shares move, every so many-th."""
         program, (values, memories, adjoints) = self.here.program, self.here.state
-        node, highest = program.nodes[pairs], program.nodes[top]
+        node: Any = program.nodes[pairs]
+        highest: Any = program.nodes[top]
         (up, low), X = program.args[pairs], entries(self.risks.X)
-        shares = partial_shares(highest, memories[top])  # type: ignore[arg-type]  # the mean of the highest
-        moving = np.flatnonzero(shares)
-        if not len(moving):
-            return np.zeros((X.shape[1], X.shape[1]))
-        moving = moving[:: max(1, len(moving) * len(values[up]) // _ENTRIES)]
-        shares = shares[moving] * (shares.sum() / shares[moving].sum())
-        slopes = node.function.slopes(values[low][moving, None] - values[up])[1] * node.weights  # type: ignore[attr-defined]
-        lower, upper = X[node.axis.rows[moving]], X[node.upper_axis.rows]  # type: ignore[attr-defined,union-attr]
-        moved = program.own_factors[low] * slopes.sum(axis=1)[:, None] * dense(lower)
-        moved = factor * (moved - program.own_factors[up] * dense((upper.T @ slopes.T).T))
-        rate = float(adjoints[top][0]) / highest.width  # type: ignore[attr-defined]
-        return rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
+        of_top, found = partial_shares(highest, memories[top]), np.zeros((X.shape[1], X.shape[1]))
+        for query, ups, lows in _ranges(node):
+            moving = np.flatnonzero(of_top[lows])
+            if not len(moving):
+                continue
+            moving = (
+                lows.start
+                + moving[:: max(1, len(moving) * (ups.stop - ups.start) * program.count // _ENTRIES)]
+            )
+            shares = of_top[moving] * (of_top[lows].sum() / of_top[moving].sum())
+            slopes = node.function.slopes(values[low][moving, None] - values[up][ups])[1] * node.weights[ups]
+            lower, upper = X[node.axis.rows[moving]], X[node.upper_axis.rows[ups]]
+            moved = program.own_factors[low] * slopes.sum(axis=1)[:, None] * dense(lower)
+            moved = factors[query] * (moved - program.own_factors[up] * dense((upper.T @ slopes.T).T))
+            rate = float(adjoints[top][query]) / highest.width
+            found += rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
+        return found
+
+
+def _ranges(node: PairSums) -> Iterator[tuple[int, slice, slice]]:
+    """Yield each query, and the places of its upper and of its lower rows."""
+    up, low = (axis.starts.tolist() for axis in (node.upper_axis, node.axis))
+    for query in range(len(up) - 1):
+        yield query, slice(up[query], up[query + 1]), slice(low[query], low[query + 1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -82,19 +82,24 @@ def check_spectrum(value: Any, name: str = "spectrum") -> Spectrum:
     """Return weights of sorted rows as a step function.
 
     ``"uniform"`` is the mean of all rows; ``("top", share)`` with a float and ``("top", count)`` with an integer are
-    means of the highest; an array has the shares of equal parts of the rows, from the lowest to the highest.
+    means of the highest, as are the share and the count alone; an array has the shares of equal parts of the rows, from
+    the lowest to the highest.
     """
     if isinstance(value, Spectrum):
         return value
+    if np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf":
+        return _top(value, name)
     if isinstance(value, str):
         if value != "uniform":
             raise ValueError(f"{name} is {shown(value)}, expected {_ALLOWED}.")
         return Spectrum((1.0,), (1.0,))
     if isinstance(value, tuple | list) and any(isinstance(part, str) for part in value):
-        return _top(value, name)
+        if len(value) != 2 or value[0] != "top":
+            raise ValueError(f"{name} is {shown(value)}, expected {_ALLOWED}.")
+        return _top(value[1], f"{name}[1]")
     steps = np.asarray(check_real_array(value, name), dtype=np.float64)
     if steps.ndim != 1 or not len(steps):
-        raise ValueError(f"{name} has shape {steps.shape}, expected {_ALLOWED}, one number for each part.")
+        raise ValueError(f"{name} has shape {steps.shape}, expected {_ALLOWED}.")
     if not np.isfinite(steps).all() or steps[0] < 0.0 or (np.diff(steps) < 0.0).any():
         raise ValueError(
             f"{name} is {shown(value)}, expected numbers of at least 0 that do not decrease, from the lowest "
@@ -113,16 +118,17 @@ def check_spectrum(value: Any, name: str = "spectrum") -> Spectrum:
     return Spectrum(tuple(((len(steps) - ends[kept]) / len(steps)).tolist()), tuple(heights[kept].tolist()))
 
 
-_ALLOWED = 'an array, "uniform", ("top", share) or ("top", count), such as ("top", 0.05) or ("top", 100)'
+_ALLOWED = (
+    'an array with one number for each part, "uniform", ("top", share) or ("top", count), such as ("top", 0.05) or '
+    '("top", 100), or the share or the count alone'
+)
 
 
 def _top(value: Any, name: str) -> Spectrum:
-    if len(value) != 2 or value[0] != "top":
-        raise ValueError(f"{name} is {shown(value)}, expected {_ALLOWED}.")
-    if is_integer(value[1]):
-        count = check_integer(value[1], f"{name}[1]", 1)
+    if is_integer(value):
+        count = check_integer(value, name, 1)
         return Spectrum((float(count),), (1.0 / count,), counted=True)
-    share = check_share(value[1], f"{name}[1]")
+    share = check_share(value, name)
     return Spectrum((share,), (1.0 / share,))
 
 

@@ -149,17 +149,22 @@ class Reference:
         if found is None:
             return self
         top: Any = self.program.nodes[found.top]
-        lower, mass = scores[top.over.places], float(top.masses[0])
-        if top.is_even:
-            border = float(entry_at(lower, math.ceil(mass))[0])
-        else:
-            falling = np.argsort(-lower)
-            last = int(np.searchsorted(np.cumsum(top.weights[falling]), mass))
-            border = float(lower[falling[min(last, len(falling) - 1)]])
-        kept = np.flatnonzero(lower >= border)
-        # others are lower, whatever the border is: together these are the highest if they weigh enough
-        enough = float(np.add.reduce(top.weights[kept])) >= mass
-        return Reference(without_others(self.program, kept)) if enough and len(kept) < len(lower) else self
+        axis, lower, kept = top.over, scores[top.over.places], []
+        for start, end, mass in zip(axis.starts[:-1], axis.starts[1:], top.masses, strict=True):
+            x, weights = lower[start:end], top.weights[start:end]
+            if top.is_even:
+                border = float(entry_at(x, math.ceil(mass))[0])
+            else:
+                falling = np.argsort(-x)
+                last = int(np.searchsorted(np.cumsum(weights[falling]), mass))
+                border = float(x[falling[min(last, len(falling) - 1)]])
+            highest = np.flatnonzero(x >= border)
+            # others are lower, whatever the border is: together these are the highest if they weigh enough
+            if not float(np.add.reduce(weights[highest])) >= mass:
+                return self
+            kept.append(start + highest)
+        places = np.concatenate(kept)
+        return Reference(without_others(self.program, places)) if len(places) < len(lower) else self
 
     @cached_property
     def sizes(self) -> Sizes:

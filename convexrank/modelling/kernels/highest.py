@@ -169,6 +169,14 @@ def border_of(node: Highest, x: Array) -> Array:
         return axis.highest(x)
     if axis.count == 1:
         return np.array([_border_of_one(node, x)])
+    if len(x) > _FEW * axis.count:
+        each = zip(
+            *(np.split(part, axis.starts[1:-1]) for part in (x, node.weights)), node.masses, strict=True
+        )
+        even = node.is_even
+        return np.array(
+            [highest_at(y, math.ceil(mass)) if even else heaviest(y, w, mass) for y, w, mass in each]
+        )
     if node.is_even:
         return x[np.lexsort((x, axis.query))[axis.starts[1:] - np.ceil(node.masses).astype(np.intp)]]
     order = np.lexsort((-x, axis.query))

@@ -321,8 +321,8 @@ class WindowedPairs(SortedPairs):
 
     def among(self, up: Array, low: Array) -> Self:
         """Return the sums between some rows, of a width within which there are still some of them."""
-        found = super().among(up, low)
-        if len(up) < len(self.points[0]):
+        found, axis = super().among(up, low), self.node.upper_axis
+        if _WITHIN < len(up) < axis.sizes[axis.query[up[0]]]:
             x, _, _ = found.sides[0][0]
             found.width = max(self.width, float(np.median(x[_WITHIN:] - x[:-_WITHIN])))
         return found
@@ -439,7 +439,9 @@ def some_rows(node: PairSums, up: Array, low: Array) -> PairSums:
     """Return the sums between some upper and some lower rows of one query, without grades."""
     sides = []
     for axis, places in ((node.upper_axis, up), (node.axis, low)):
-        part = Axis(axis.name, axis.rows[places], axis.weights[places], axis.query[places], axis.count)
+        part = Axis(
+            axis.name, axis.rows[places], axis.weights[places], np.zeros(len(places), dtype=np.intp), 1
+        )
         sides.append(Scores(part))
     return PairSums(node.function, *sides)
 

@@ -35,7 +35,7 @@ from convexrank.modelling.expressions import (
     Scores,
 )
 from convexrank.modelling.functions import Function
-from convexrank.modelling.kernels.highest import border_of
+from convexrank.modelling.kernels.highest import border_of, highest_at
 from convexrank.modelling.program import Program
 
 Array = np.ndarray
@@ -48,11 +48,14 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class HighestSums:
-    """Places in a program of sums over pairs, of the only mean of the highest of their multiples, and the factor."""
+    """Places in a program of sums over pairs, of the only mean of the highest of their multiples, and the factors.
+
+    Each query has one.
+    """
 
     sums: int
     top: int
-    factor: float
+    factors: Array
 
 
 def highest_sums(program: Program) -> HighestSums | None:
@@ -65,28 +68,37 @@ def highest_sums(program: Program) -> HighestSums | None:
 def _found(program: Program) -> HighestSums | None:
     nodes = program.nodes
     sums = [k for k, node in enumerate(nodes) if isinstance(node, PairSums)]
-    if program.count > 1 or program.differences or len(sums) != 1:
+    if program.differences or len(sums) != 1:
         return None
     node: Any = nodes[sums[0]]
     plain = not isinstance(node, PairMeans) and node.grades is None and node.function.increasing
     scores = isinstance(node.upper, Scores) and isinstance(node.lower, Scores) and program.apart
-    if not (plain and scores and len(node.axis.rows) >= _MANY):
+    if not (plain and scores and len(node.axis.rows) >= _MANY * program.count):
         return None
-    k, factor = sums[0], 1.0
+    k, factors = sums[0], np.ones(program.count)
     while True:
         users = [user for user, args in enumerate(program.args) if k in args]
         if len(users) != 1:
             return None
         above: Any = nodes[users[0]]
         if isinstance(above, Highest):
-            found = HighestSums(sums[0], users[0], factor)
+            found = HighestSums(sums[0], users[0], factors)
             return found if _uses(program, program.args[sums[0]][1]) == 1 else None
         if not (isinstance(above, Affine) and len(above.terms) == 1 and np.ndim(above.constant) == 0):
             return None
         ((one, _),) = above.terms
-        if np.ndim(one) or not one > 0.0:
+        own = of_queries(one, node.axis)
+        if own is None or np.any(own <= 0.0):
             return None
-        k, factor = users[0], factor * one
+        k, factors = users[0], factors * own
+
+
+def of_queries(factor: Any, axis: Axis | None) -> Any:
+    """Return a factor of rows as one number, or as one for each query; None where rows of a query have several."""
+    if axis is None or not np.ndim(factor):
+        return factor
+    found = factor[axis.starts[:-1]]
+    return found if (factor == axis.spread(found)).all() else None
 
 
 def _uses(program: Program, place: int) -> int:
@@ -108,18 +120,20 @@ def without_others(program: Program, kept: Array) -> Program:
         if k == leaf:
             node = Scores(axis)
         elif any(one is not program.nodes[a] for one, a in zip(parts, args, strict=True)):
-            node = _of(node, parts, axis if node.axis is whole else node.axis, kept)
+            node = _of(node, parts, (axis, kept) if node.axis is whole else (node.axis, slice(None)), kept)
         made.append(node)
     narrow = Program(made[-1], program.rows)
     preset(narrow, apart=True)
     return narrow
 
 
-def _of(node: Any, parts: list[Any], axis: Axis | None, kept: Array) -> Node:
-    """Return the same function of other arguments."""
+def _of(node: Any, parts: list[Any], rows: tuple[Axis | None, Any], kept: Array) -> Node:
+    """Return the same function of other arguments, with some of its rows."""
+    axis, some = rows
     match node:
         case Affine():
-            terms = tuple((c, one) for (c, _), one in zip(node.exact_terms, parts, strict=True))
+            factors = [c[some] if np.ndim(c) else c for c, _ in node.exact_terms]
+            terms = tuple(zip(factors, parts, strict=True))
             return replace(node, axis=axis, exact_terms=terms)
         case PairSums():
             return replace(node, upper=parts[0], lower=parts[1])
@@ -136,24 +150,39 @@ def narrowed(program: Program, scores: Array, smooth: Program | None = None) -> 
         return program
     node: Any = program.nodes[found.sums]
     lower = scores[node.axis.places]
-    border = _border((program if smooth is None else smooth), found, scores[node.upper_axis.places], lower)
-    kept = np.flatnonzero(lower >= border)
+    borders = _borders((program if smooth is None else smooth), found, scores[node.upper_axis.places], lower)
+    kept = np.flatnonzero(lower >= node.axis.spread(borders))
     return without_others(program, kept) if len(kept) < _WORTH * len(lower) else program
 
 
-def _border(program: Program, found: HighestSums, upper: Array, lower: Array) -> float:
-    """Return a score below which no row has a share: where sums are lower than the last that counts by a full share."""
+def _borders(program: Program, found: HighestSums, upper: Array, lower: Array) -> Array:
+    """Return for each query a score below which no row has a share."""
     node: Any = program.nodes[found.sums]
     top: Any = program.nodes[found.top]
-    border, lowest = float(border_of(top, lower)[0]), float(lower.min())
+    borders = border_of(top, lower)
     if not top.width:
-        return border
+        return borders
+    ups, lows = (np.split(x, axis.starts[1:-1]) for x, axis in ((upper, node.upper_axis), (lower, node.axis)))
+    weights = np.split(node.upper_axis.spread(found.factors) * node.weights, node.upper_axis.starts[1:-1])
+    each = zip(borders, ups, weights, lows, 2.0 * top.width / top.masses, strict=True)
+    return np.array(
+        [
+            _border(node.function, float(border), x, w, float(y.min()), float(apart))
+            for border, x, w, y, apart in each
+        ]
+    )
+
+
+def _border(
+    function: Function, border: float, upper: Array, weights: Array, lowest: float, apart: float
+) -> float:
+    """Return a score where sums are lower than at the last that counts by a full share."""
 
     def sums(score: float) -> tuple[float, float]:
-        value, slope = node.function.slopes(score - upper)
-        return found.factor * float(node.weights @ value), found.factor * float(node.weights @ slope)
+        value, slope = function.slopes(score - upper)
+        return float(weights @ value), float(weights @ slope)
 
-    (last, slope), apart = sums(border), 2.0 * top.width / float(top.masses[0])
+    last, slope = sums(border)
     enough = last - apart - _ROUNDING * abs(last)
     step = apart / slope if slope > 0.0 else np.inf
     while border - step > lowest and sums(border - step)[0] > enough:
@@ -188,7 +217,7 @@ def groups_of_rows(
     tuple of ndarray, or None
         None where no rows may be merged.
     """
-    if not may_merge(program):
+    if program.count > 1 or not may_merge(program):
         return None
     found = _Sides(program, scores, share)
     bent, sides = found.bent, found.sides
@@ -199,11 +228,49 @@ def groups_of_rows(
     return found.groups(sides), sides
 
 
+def groups_of_low_rows(
+    program: Program, scores: Array, share: float, before: Array | None = None
+) -> tuple[Array, Array] | None:
+    """Return the same where rows count by the highest sums over pairs: those with scores too low for that are merged.
+
+    Beside the ones that count about the share of all rows stands alone below the border, and every upper row.
+    """
+    found: Any = highest_sums(program)
+    top: Any = program.nodes[found.top]
+    rows, lower = top.over.rows, scores[top.over.rows]
+    count = int(np.count_nonzero(lower >= border_of(top, lower)[0])) + int(share * program.rows)
+    if count >= len(rows):
+        return None
+    groups = np.full(program.rows, LEFT_OUT)
+    for _, one in program.leaves:
+        groups[one.axis.places] = ALONE
+    groups[rows[lower < highest_at(lower, count)]] = 0
+    if before is not None:
+        groups[before == ALONE] = ALONE
+    return groups, groups
+
+
+def groups_at_zero(program: Program, scores: list[Array], least: int) -> Array:
+    """Return groups for scores of almost 0: rows that may be among the highest at some scores stand alone.
+
+    Without scores all do of which the highest count. At least so many stand alone.
+    """
+    groups = np.full(program.rows, LEFT_OUT)
+    for number, (_, leaf) in enumerate(program.leaves):
+        groups[leaf.axis.places] = number
+    for node, args in zip(program.nodes, program.args, strict=True):
+        if isinstance(node, Highest):
+            rows, own = node.over.rows, program.own_factors.get(args[0], 1.0)
+            for x in [own * one[rows] for one in scores]:
+                groups[rows[x >= highest_at(x, min(least, len(rows)))]] = ALONE
+            if not scores:
+                groups[rows] = ALONE
+    return groups
+
+
 def may_merge(program: Program) -> bool:
-    """Return False with several queries, with listed pairs and grades, and for constants of single rows."""
-    return (
-        program.count == 1 and not program.differences and bool(program.apart) and _by_weights_alone(program)
-    )
+    """Return False with listed pairs and grades, and for constants of single rows."""
+    return not program.differences and bool(program.apart) and _by_weights_alone(program)
 
 
 def numbered(x: Array) -> tuple[Array, int]:

@@ -40,10 +40,10 @@ class SpectralPush(Bipartite):
     X, y, l2, l1, qid, sample_weight, dtype : as for :class:`PNormPush`
         As for :class:`PNormPush`. A negative of weight 2 is like two of them: the last one that counts may count in
         part. With queries the sorting is within each.
-    spectrum : array, tuple or str
+    spectrum : array, tuple, number or str
         The weights σ: ``("top", share)`` with a float, ``("top", count)`` with an integer (all negatives where there
-        are fewer), ``"uniform"``, or an array. Its m numbers are the weights of m equal parts of the negatives, from
-        the lowest scores to the highest: with K numbers those of single negatives.
+        are fewer), the share or the count alone, ``"uniform"``, or an array. Its m numbers are the weights of m equal
+        parts of the negatives, from the lowest scores to the highest: with K numbers those of single negatives.
     loss : Loss or str
         A loss object or a name: hinge, logistic, exponential, squared_hinge.
 

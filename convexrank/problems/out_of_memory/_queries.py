@@ -198,7 +198,8 @@ def drawn(problem: Any, count: int) -> Sample | None:
     some = np.concatenate([rows[starts[query] : starts[query + 1]] for query in places.tolist()])
     if len(np.unique(problem.y[some])) < len(np.unique(problem.y)):
         return None  # margins are given for each step of the grades
-    values: dict[str, Any] = {"X": problem.X[some], "l2": problem.l2 * count / queries}
+    values: dict[str, Any] = {"X": problem.X[some]}
+    values |= {name: getattr(problem, name) * count / queries for name in ("l2", "l1")}
     for name in ("y", "center", "sample_weight"):
         if problem.__dict__.get(name) is not None:
             values[name] = problem.__dict__[name][some]
