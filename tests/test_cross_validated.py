@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import convexrank as cr
 from convexrank import PushRanker, PushRankerCV, RetargetingRanker, RetargetingRankerCV, metrics
+from tests.test_retargeting_ranker import check_a_search_over_groups_without_queries
 from tests.tolerances import tolerance
 
 
@@ -201,6 +202,11 @@ def test_a_search_runs_in_several_processes():
         for train, test in KFold(2).split(features, labels)
     ]
     assert [search.cv_results_[f"split{k}_test_score"][0] for k in range(2)] == alone
+
+
+def test_a_search_over_groups_without_queries_is_refused_in_processes():
+    """In the same ones."""
+    check_a_search_over_groups_without_queries(jobs=2)
 
 
 def test_thresholds_of_named_columns():

@@ -41,7 +41,7 @@ def found():
 
 @pytest.mark.parametrize("name", ["PNormPush", "with l1", "queries", "kinks"])
 def test_all_meshes_have_the_same_answer(found, name):
-    """1, 2, 3, 4 and 8 devices differ by rounding, three of which do not divide the rows; numpy agrees."""
+    """Meshes of different sizes differ by rounding, also where they do not divide the rows; numpy agrees."""
     truth = mesh_of_rows.PROBLEMS[name]().solve(tol=1e-9)
     runs = [found[name][str(count)] for count in mesh_of_rows.COUNTS[name]]
     assert {run[0] for run in runs} == {"CONVERGED"}

@@ -434,8 +434,7 @@ def test_sizes_of_queries_are_queries():
             make().fit(X, y, group=[10, 10])
 
 
-@pytest.mark.parametrize("jobs", [None, 2])
-def test_a_search_over_groups_without_queries_is_refused(jobs):
+def check_a_search_over_groups_without_queries(jobs):
     """Without routing it ran on one query, and its numbers looked plausible."""
     rng = np.random.default_rng(0)
     X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(6), 10)
@@ -449,6 +448,11 @@ def test_a_search_over_groups_without_queries_is_refused(jobs):
             cross_val_score(RetargetingRanker(), X, y, groups=qid, cv=GroupKFold(3))
     plain = GridSearchCV(RetargetingRanker(), {"alpha": [0.1, 1.0]}, cv=3, n_jobs=jobs).fit(X, y)
     assert np.isfinite(plain.best_score_)
+
+
+def test_a_search_over_groups_without_queries_is_refused():
+    """In several processes by test_cross_validated, which has some."""
+    check_a_search_over_groups_without_queries(jobs=None)
 
 
 # --- other objectives by name -----------------------------------------------------------------------------------------

@@ -241,8 +241,9 @@ def _reported(problem: Solvable, method: Solver[Any], inner: State) -> State:
     )
 
 
-# The gap of a Lagrangian, relative to its size; what is left of the outer gap is that of the search.
-_INNER = 1e-10
+# The gap of a Lagrangian, relative to its size: this share of what is asked for, and at least so much; what is left of
+# the outer gap is that of the search. Beside very large features the last digits may take hundreds of steps.
+_INNER_SHARE, _INNER = 0.1, 1e-10
 # A larger multiplier than this is not looked for.
 _LARGEST = 1e12
 
@@ -326,13 +327,14 @@ class MultiplierSearch:
         multiplier = bracket.next()
         near = bracket.high or bracket.low
         lagrangian, x0 = face.lagrangian(multiplier), None if near is None else near.x
+        tol = max(_INNER_SHARE * state.tol, _INNER)
         with warnings.catch_warnings():  # its bound counts, whatever its status
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solution = lagrangian.solve(tol=_INNER, x0=x0)
+            solution = lagrangian.solve(tol=tol, x0=x0)
             if (
                 x0 is not None and not solution.converged
             ):  # a start may be far out for columns of another size
-                solution = min(solution, lagrangian.solve(tol=_INNER), key=lambda found: found.gap)
+                solution = min(solution, lagrangian.solve(tol=tol), key=lambda found: found.gap)
         bound = face.dual_value(multiplier, solution.certificate.lower_bound)
         tried = _Tried(multiplier, solution.x, face.excess(solution.x), bound)
         before = bracket.width
