@@ -118,7 +118,8 @@ def _sums_of_hinges(
     on_lower, last = np.zeros(len(y)), whole[some] - 1
     on_lower[some] = runs.sums(a)[last]
     # rows of u no earlier than the last of their partners
-    on_upper = runs.backwards.sums(np.bincount(last, u[some], len(x))[::-1])[::-1].copy()
+    ends = 1.0 * np.bincount(last, u[some], len(x))  # without any these are integers
+    on_upper = runs.backwards.sums(ends[::-1])[::-1].copy()
     stops = np.cumsum(sizes)
     cuts = np.searchsorted(stops, np.arange(0, stops[-1] if len(stops) else 0, _WITHIN), side="right")
     for start, end in pairwise([*np.unique(cuts).tolist(), len(y)]):
