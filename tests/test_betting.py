@@ -35,8 +35,11 @@ def failed(bounds, law, n):
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("alpha", [0.6, 0.3])
 def test_bounds_hold_over_all_samples(law, alpha):
+    n = (
+        4 if (law, alpha) == ("three", 0.3) else 5
+    )  # with five, bounds with twice the error pass there as well
     for bounds in (betting.mean_bounds, lambda values, error: betting.two_sided(values, error)[:2]):
-        for share in failed(lambda values, by=bounds: by(values, alpha), law, 5):
+        for share in failed(lambda values, by=bounds: by(values, alpha), law, n):
             assert share <= alpha / 2 + SUMMATION
 
 

@@ -16,6 +16,7 @@ import pytest
 import convexrank
 import convexrank_annex
 from convexrank.problems import REGISTRY
+from tests.fuzzer.calls import keep_calls
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
@@ -60,9 +61,8 @@ class Checker(doctest.OutputChecker):
 def run(test):
     """Run one doctest; return how many examples it has, and the report of those that failed."""
     report = []
-    outcome = doctest.DocTestRunner(Checker(), verbose=False, optionflags=OPTIONS).run(
-        test, out=report.append
-    )
+    runner = doctest.DocTestRunner(Checker(), verbose=False, optionflags=OPTIONS)
+    outcome = runner.run(test, out=report.append, clear_globs=False)
     return outcome.attempted, "".join(report) if outcome.failed else ""
 
 
@@ -217,6 +217,7 @@ def test_examples_in_docstrings(module_name):
     reports = []
     # the finder takes properties and methods too; names imported from elsewhere are tested where they are defined
     for test in doctest.DocTestFinder(exclude_empty=True).find(module, module_name):
+        keep_calls(test, module_name)  # for the fuzzer
         reports.append(run(test)[1])
     assert not any(reports), "".join(reports)
 

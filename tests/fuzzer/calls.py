@@ -10,6 +10,7 @@ import enum
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from convexrank.core.problem import Problem
@@ -164,15 +165,40 @@ def _is_public(function: Any, package: str) -> bool:
     return function.__module__.startswith(package) and not private
 
 
+def _recorded(source: str) -> ast.Module:
+    """The same statements, of which a recorder makes the calls."""
+    return ast.fix_missing_locations(_Recording().visit(ast.parse(source)))
+
+
 def record(text: str, names: dict[str, Any], package: str = "convexrank") -> list[Call]:
     """Run the examples in a text, and return the calls of a package that they make."""
     recorder = Recorder(package)
     names = {**names, _RECORD: recorder}
     for example in doctest.DocTestParser().get_examples(text):
         if example.exc_msg is None:
-            tree = ast.fix_missing_locations(_Recording().visit(ast.parse(example.source)))
-            exec(compile(tree, "<example>", "exec"), names)
+            exec(compile(_recorded(example.source), "<example>", "exec"), names)
     return recorder.calls
+
+
+#: Calls of docstrings that were run before, by module and text: they take half a minute to run.
+_RUN: dict[tuple[str, str], list[Call]] = {}
+
+
+@lru_cache(maxsize=1)
+def _modules() -> set[str]:
+    """Where public functions and classes are defined."""
+    return {thing.__module__ for thing in public().values()}
+
+
+def keep_calls(test: doctest.DocTest, module: str) -> None:
+    """Let a doctest of a docstring keep the calls that it makes, for whoever asks for them in this process."""
+    if module not in _modules():
+        return
+    test.globs[_RECORD] = recorder = Recorder(module.partition(".")[0])
+    for example in test.examples:
+        if example.exc_msg is None:
+            example.source = ast.unparse(_recorded(example.source)) + "\n"
+    _RUN[module, inspect.cleandoc(test.docstring or "")] = recorder.calls
 
 
 def examples(thing: Any) -> Iterator[str]:
@@ -192,7 +218,8 @@ def calls_of(thing: Any, extra: str = "") -> list[Call]:
     names = vars(inspect.getmodule(thing))
     found: dict[str, list[Call]] = {}
     for text in dict.fromkeys((*examples(thing), extra)):
-        for call in record(text, names, thing.__module__.partition(".")[0]):
+        known = _RUN.get((thing.__module__, text))
+        for call in record(text, names, thing.__module__.partition(".")[0]) if known is None else known:
             owner = getattr(call.function, "__self__", None)
             acts = isinstance(owner, Problem) or hasattr(owner, "fit") or hasattr(owner, "partial_fit")
             if call.function is thing or (
