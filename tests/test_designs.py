@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 import convexrank as cr
 from convexrank.features import Products, Stacked, Thresholds
+from convexrank.problems import _linear_scores
 from convexrank.problems.margin_retargeting import _base
 from convexrank.verification.definitions import takes_designs
 from tests.tolerances import tolerance
@@ -243,6 +244,37 @@ def test_solutions_over_designs_are_proved(monotone):
     assert problem.prove(0.5 * solution.x, solution.witness).gap > 1e-5
     with pytest.raises(cr.CertificateError, match="designs are not exported"):
         solution.export("nowhere")
+
+
+@pytest.mark.parametrize("kind", [Thresholds, Products])
+@pytest.mark.parametrize("queries", [1, 4])
+@pytest.mark.parametrize("name", ["TopPush", "PartialAUC"])
+def test_kinks_over_designs_are_solved_and_proved_as_over_their_matrix(name, queries, kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(160, 3))
+    y, qid = (X[:, 0] + 0.5 * rng.normal(size=160) > 0).astype(int), np.arange(160) % queries
+    arguments = {"TopPush": (), "PartialAUC": (0.2, "hinge")}[name]
+    design = kind(X, bins=4)
+    made, truth = (
+        getattr(cr.problems, name)(Z, y, *arguments, l2=0.1, qid=qid) for Z in (design, design.toarray())
+    )
+    found, other = made.solve(), truth.solve()
+    assert found.solver == other.solver == "continuation"
+    assert abs(found.value - other.value) <= found.gap + other.gap
+    assert found.prove().gap <= 2.0 * found.gap
+
+
+def test_large_designs_with_kinks_stay_unbuilt(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=80) > 0).astype(int)
+    small = cr.problems.TopPush(Thresholds(X, bins=4), y, l2=0.1)
+    assert "Smoothable" in small.capabilities
+    monkeypatch.setattr(_linear_scores, "_MOST_BUILT", 80)
+    large = cr.problems.TopPush(Thresholds(X, bins=4), y, l2=0.1)
+    assert large.default_solver == "bundle"
+    found, truth = large.solve(), small.solve()
+    assert abs(found.value - truth.value) <= found.gap + truth.gap
 
 
 def test_pairs_without_products_are_no_trouble():

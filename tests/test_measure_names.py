@@ -156,6 +156,28 @@ def test_a_search_chooses_a_share(objective, path):
     assert model.coef_ == pytest.approx(alone.coef_, abs=tolerance("small problems"))
 
 
+def test_a_search_chooses_a_number_of_rows():
+    X, y = rows(120)
+    options = {"objective": "spectral_push", "path": "spectrum", "values": [4, 20], "scoring": "precision@5"}
+    model = PushRankerCV(**options, cv=3, tol=1e-8, standardize=False).fit(X, y)
+    assert model.path_.values.tolist() == [20, 4]
+    assert isinstance(model.best_value_, int)
+    alone = PushRanker(objective="spectral_push", spectrum=model.best_value_).fit(X, y)
+    assert model.coef_ == pytest.approx(alone.coef_, abs=tolerance("small problems"))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_a_search_chooses_the_power_of_any_loss(loss):
+    X, y = rows(120)
+    options = {"loss": loss, "path": "p", "values": [2, 1], "scoring": "precision@5"}
+    model = PushRankerCV(**options, cv=3, tol=1e-8, standardize=False).fit(X, y)
+    assert model.path_.values.tolist() == [1, 2]
+    alone = PushRanker(loss=loss, p=model.best_value_).fit(X, y)
+    assert model.coef_ == pytest.approx(alone.coef_, abs=tolerance("small problems"))
+    with pytest.raises(ValueError, match="Push has no parameter p"):
+        PushRankerCV(price="identity", loss=loss, path="p", values=[1, 2], cv=3).fit(X, y)
+
+
 def test_named_measures_by_query():
     rng = np.random.default_rng(0)
     X, qid = rng.normal(size=(72, 4)), np.arange(72) // 8

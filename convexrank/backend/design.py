@@ -163,6 +163,14 @@ def entries(matrix: Any) -> Any:
     return matrix if held_as(matrix).built else matrix.tocsr()
 
 
+def compact(matrix: Any) -> Any:
+    """Return the same, a design as a dense array where that takes no more memory than a sparse one."""
+    if held_as(matrix).built:
+        return matrix
+    built = matrix.tocsr()
+    return built.toarray() if 2 * built.nnz > built.shape[0] * built.shape[1] else built
+
+
 def weighted_gram(rows: Any, weights: Array) -> Array:
     """Return XᵀCX for rows X and a diagonal C, dense."""
     return dense(rows.T @ scaled(rows, weights))

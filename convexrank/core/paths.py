@@ -244,9 +244,9 @@ def path(
         The problem; its own value of the parameter is not used.
     l1, l2, p, alpha, max_fpr, tau, spectrum : sequence of float or "auto"
         The values of exactly one parameter. Ranks of a graph have the parameter alpha, the probability of following a
-        link; max_fpr, tau and spectrum are shares of the rows that count. For l1, ``"auto"`` means n values in
-        geometric progression from :math:`\lambda_{\max}` (``problem.l1_max()``), for which all weights are 0, down to
-        ratio times that value.
+        link; max_fpr, tau and spectrum are shares of the rows that count, of spectra also numbers of rows. For l1,
+        ``"auto"`` means n values in geometric progression from :math:`\lambda_{\max}` (``problem.l1_max()``), for which
+        all weights are 0, down to ratio times that value.
     n : int
         Number of values with ``"auto"``.
     ratio : float
@@ -301,10 +301,10 @@ def path(
     watched: list[float] = []
     stopped, start, carried = "", None, _Carried()
     # what the last value is refused for, such as no penalty over a design, is refused before anything is solved
-    problem.changed(**{name: float(values[-1])})
+    problem.changed(**{name: values[-1].item()})
     for value in progress_bar(check_flag(verbose, "verbose"), what=name, over=values):
         problem = problem.changed(
-            **{name: float(value)}
+            **{name: value.item()}
         )  # from the last one, which knows what follows from X
         with warnings.catch_warnings():
             # the status of each point is in the path
@@ -398,8 +398,9 @@ def _values_of(problem: Any, given: dict[str, Any], n: int, ratio: float) -> tup
         if check_integer(n, "n", 1) > _MOST_VALUES:
             raise ValueError(f"n is {n}, expected at most {_MOST_VALUES} values of a path.")
         return name, np.geomspace(top, share * top, n)
-    found = check_vector(values, None, name)
-    for value in found:
+    counts = name == "spectrum" and np.asarray(values).dtype.kind in "iu"  # of rows, in the place of shares
+    found = np.asarray(values) if counts else check_vector(values, None, name)
+    for value in found.ravel():
         (check_nonnegative if name in (*_STRENGTHS, "alpha") else check_positive)(float(value), name)
     if not len(found):
         raise ValueError(f"{name} is empty, expected at least one value.")

@@ -126,7 +126,7 @@ class PathSearch(SolvedRanker):
             )
         best = int(np.nanargmax(means))
         self.path_ = replace(followed, metric=means)
-        self.best_value_, self.best_score_ = float(followed.values[best]), float(means[best])
+        self.best_value_, self.best_score_ = followed.values[best].item(), float(means[best])
         solution = followed[best]
         if not solution.converged:
             warnings.warn(
@@ -299,7 +299,7 @@ class PushRankerCV(PathSearch, PushRanker):
     tie_break, time_limit, warm_start, verbose : optional
         Options of a single fit, which must have their defaults here.
     path : {"l1", "l2", "p", "max_fpr", "tau", "spectrum"}
-        The parameter that is chosen; of spectra the share of the highest negatives.
+        The parameter that is chosen; of spectra the share, or the number, of the highest negatives.
     values : sequence of float or "auto"
         The values of the parameter. For l1, ``"auto"`` means n values in geometric progression from the least value for
         which all weights are 0 down to ratio times that value.

@@ -11,7 +11,7 @@ from typing import Any, dataclass_transform
 import numpy as np
 
 from convexrank.backend.cached import LastValue, cached_property
-from convexrank.backend.design import entries, times, transposed_times
+from convexrank.backend.design import compact, entries, times, transposed_times
 from convexrank.backend.jax_oracles import penalised, shape_class, with_data
 from convexrank.core.capabilities import Batched
 from convexrank.core.minorants import Minorant, tangent_at
@@ -124,7 +124,7 @@ class Declared(LinearScores):
         names = super().capabilities
         if "Smoothable" in names and self._merges_rows:
             names |= {"Mergeable"}
-        if "Smoothable" in names and not self._differentiable:
+        if "Smoothable" in names and not self._differentiable and self._held.built:
             names |= {"JaxSmoothable"}
         if "Smooth" in names and self._form.bends and self._held.in_memory:
             names |= {"HessianProducts", "JaxCurved"} if "JaxObjective" in names else {"HessianProducts"}
@@ -350,7 +350,7 @@ class Declared(LinearScores):
 
     @cached_property
     def _smoothed_risks(self) -> SmoothedRisks:
-        return SmoothedRisks(self.X, Smoothing(self.program))
+        return SmoothedRisks(compact(self.X), Smoothing(self.program))
 
     def _smoothable(self) -> Smoothable:
         unit = self._smoothed_risks.smoothing.first_width

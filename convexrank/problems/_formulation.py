@@ -304,6 +304,8 @@ class Formulation(Declared):
 
     @property
     def _merges_rows(self) -> bool:
+        if not self._held.built:
+            return False
         # a step with all rows takes as long as their entries, one with merged rows as long as a Hessian at least
         filled = getattr(self.X, "nnz", self.rows * self.dimension) / self.dimension
         if filled < max(_MANY, _MANY_PER_COLUMN * self.dimension):
@@ -361,7 +363,9 @@ class Formulation(Declared):
         if not self._merges_rows:
             if self._queries is not None:
                 return None if seen else self
-            return None if seen or not may_merge(self._form) else self._merged_at_zero([])
+            if seen or not may_merge(self._form):
+                return None
+            return self._merged_at_zero([]) if self._held.built else self
         if self._has_many_lists:
             parts = [*self._first_rows()[:1], self]
             return parts[len(seen)] if len(seen) < len(parts) else None

@@ -72,6 +72,8 @@ _CERTAIN = 1e-9
 _SPREAD = 12.0
 # Columns larger than others by more than this lose all digits of what l2 costs for their weights.
 _FAR_LARGER = 2.0**24
+# The most entries of a design that is built where rows of it are asked for: 128 MB.
+_MOST_BUILT = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,6 +292,8 @@ class LinearScores(Problem):
         """Names of the capabilities of this instance."""
         smooth, built = self.penalty.smooth, self._held.built
         in_memory, differentiable = self._held.in_memory, self._differentiable
+        # smooth functions below take rows of X: a design of few entries is built for them
+        smoothed = in_memory and (built or self.rows * self.dimension <= _MOST_BUILT) and self._has_smoothing
         offered = {
             "Convex": True,
             "Certified": True,
@@ -305,13 +309,8 @@ class LinearScores(Problem):
             and in_memory
             and self.penalty.ball is None
             and not smooth,
-            "SmoothBelow": not (differentiable and smooth) and built and in_memory and self._has_smoothing,
-            "Smoothable": smooth
-            and self.l2 > 0
-            and built
-            and in_memory
-            and (not differentiable or self._is_steep)
-            and self._has_smoothing,
+            "SmoothBelow": not (differentiable and smooth) and smoothed,
+            "Smoothable": smooth and self.l2 > 0 and (not differentiable or self._is_steep) and smoothed,
         }
         return frozenset(compress(offered, offered.values()))
 

@@ -41,6 +41,8 @@ _PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN = 10, 200
 # Where a mean of the highest is one of sums over at least so many pairs, its Hessian is about that of some rows and
 # pairs: of so many pairs of rows whose shares move with all upper ones. Columns take less time from fewer pairs on.
 _VERY_MANY, _ENTRIES, _MANY = 200_000, 2_000_000, 5_000
+# Of so many columns for each query products with all of them take longer, however few pairs there are.
+_WIDE = 16
 # So many rows tell the Hessian of smooth functions of single rows, beside rows of so many times the mean curvature.
 _TOLD, _HEAVY = 8_192, 16.0
 # So many rows of either side tell the Hessian of sums over all of their pairs, and so many of those whose shares move;
@@ -94,7 +96,9 @@ class SmoothedRisks:
                 return None
         # a mean of all of them is none of the highest
         apart = sums.keys().isdisjoint(program.constant_adjoints)
-        apart = apart and program.pair_count >= _MANY * program.count
+        apart = apart and (
+            program.pair_count >= _MANY * program.count or self.X.shape[1] >= _WIDE * program.count
+        )
         return found if apart and not program.differences else None
 
     @cached_property

@@ -96,6 +96,18 @@ class Push(Bipartite):
         check_price_fits(self.price, self.loss)
         super().__post_init__()
 
+    @property
+    def p(self) -> float:
+        """The power of the price :math:`r^p`, which a path may follow; other prices have none."""
+        if not isinstance(self.price, prices.Power):
+            raise AttributeError(f"{self.price!r} is no power; pass price=prices.Power(p).")
+        return self.price.p
+
+    def changed(self, **values: Any) -> Self:
+        """Return the same problem with other parameters; ``p`` is the power of the price."""
+        power = {"price": prices.Power(values.pop("p"))} if "p" in values and self.p else {}
+        return super().changed(**values, **power)
+
     def risk(self, f: Groups) -> Node:
         """Return the risk; with the exponential loss the pairs factorise."""
         return total(priced(self.price, pair_sums(self.loss, f.positive, f.negative)))
