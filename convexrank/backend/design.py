@@ -164,8 +164,8 @@ def entries(matrix: Any) -> Any:
 
 
 def compact(matrix: Any) -> Any:
-    """Return the same, a design as a dense array where that takes no more memory than a sparse one."""
-    if held_as(matrix).built:
+    """Return the same, a design in memory as a dense array where that takes no more memory than a sparse one."""
+    if (held := held_as(matrix)).built or not held.in_memory:
         return matrix
     built = matrix.tocsr()
     return built.toarray() if 2 * built.nnz > built.shape[0] * built.shape[1] else built

@@ -292,8 +292,6 @@ class LinearScores(Problem):
         """Names of the capabilities of this instance."""
         smooth, built = self.penalty.smooth, self._held.built
         in_memory, differentiable = self._held.in_memory, self._differentiable
-        # smooth functions below take rows of X: a design of few entries is built for them
-        smoothed = in_memory and (built or self.rows * self.dimension <= _MOST_BUILT) and self._has_smoothing
         offered = {
             "Convex": True,
             "Certified": True,
@@ -309,10 +307,20 @@ class LinearScores(Problem):
             and in_memory
             and self.penalty.ball is None
             and not smooth,
-            "SmoothBelow": not (differentiable and smooth) and smoothed,
-            "Smoothable": smooth and self.l2 > 0 and (not differentiable or self._is_steep) and smoothed,
+            "SmoothBelow": not (differentiable and smooth) and self._is_smoothed,
+            "Smoothable": smooth
+            and self.l2 > 0
+            and (not differentiable or self._is_steep)
+            and self._is_smoothed,
         }
         return frozenset(compress(offered, offered.values()))
+
+    @property
+    def _is_smoothed(self) -> bool:
+        """Whether smooth functions below are known, and the rows of X that they take; a small design is built."""
+        if not self._held.in_memory or not (self._held.built or self.rows * self.dimension <= _MOST_BUILT):
+            return False
+        return self._has_smoothing
 
     @property
     def default_solver(self) -> str:
