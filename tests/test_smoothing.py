@@ -266,12 +266,13 @@ def test_rows_that_share_a_slope_where_all_scores_are_0(case):
         assert found[1].tolist() == pytest.approx([expected[1]] * len(expected[0]))
 
 
-def test_of_several_queries_no_rows_are_known_to_share_a_slope():
+def test_rows_share_a_slope_with_others_of_their_query():
     groups = Groups(np.arange(8) % 2 * 1.0, as_groups(np.arange(8) // 4, 8))
-    assert programs.shared_at_zero(Program(maximum(groups.negative), 8)) is None
-    rows, shares = programs.shared_at_zero(Program(mean(softplus(groups.negative)), 8))
-    assert not len(rows)
-    assert not len(shares)
+    rows, shares, query = programs.shared_at_zero(Program(maximum(groups.negative), 8))
+    assert rows.tolist() == [0, 2, 4, 6]
+    assert shares.tolist() == [1.0] * 4
+    assert query.tolist() == [0, 0, 1, 1]
+    assert not any(map(len, programs.shared_at_zero(Program(mean(softplus(groups.negative)), 8))))
 
 
 def test_second_derivatives_that_are_not_known_are_differences():

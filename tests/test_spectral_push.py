@@ -224,14 +224,16 @@ def test_many_rows_without_a_sort():
     assert close(problem.objective([1.0]), np.maximum(0.0, 1.0 - scores[:100] + level).mean())
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("weighted", "queries"), [(False, 1), (True, 1), (True, 3)])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("steps", "both rates")])
-def test_the_largest_l1_that_matters(kind, weighted):
+def test_the_largest_l1_that_matters(kind, weighted, queries):
     X, y, _ = drawn()
     X = X + 2.0 * y[:, None]
-    weights = np.random.default_rng(4).choice([0.5, 1.0, 2.5], size=len(y)) if weighted else None
-    largest = made(kind, X, y, sample_weight=weights).l1_max()
-    beyond, below = (made(kind, X, y, sample_weight=weights, l1=c * largest) for c in (1.001, 0.9))
+    given = {"qid": np.arange(len(y)) % queries}
+    if weighted:
+        given["sample_weight"] = np.random.default_rng(4).choice([0.5, 1.0, 2.5], size=len(y))
+    largest = made(kind, X, y, **given).l1_max()
+    beyond, below = (made(kind, X, y, **given, l1=c * largest) for c in (1.001, 0.9))
     at_zero = beyond.objective(np.zeros(3))
     assert beyond.solve("exact").value >= at_zero - tolerance("two solvers")
     assert below.solve("exact").value < at_zero - 100.0 * tolerance("two solvers")

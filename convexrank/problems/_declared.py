@@ -338,7 +338,7 @@ class Declared(LinearScores):
             return None
         return self._terminal_status(found[1]) or found[0], *found[1:]
 
-    def _shared_at_zero(self) -> tuple[Array, Array] | None:
+    def _shared_at_zero(self) -> tuple[Array, Array, Array] | None:
         return super()._shared_at_zero() if self._differentiable else shared_at_zero(self.program)
 
     # --- smooth functions below a risk with kinks -----------------------------------------------------------------

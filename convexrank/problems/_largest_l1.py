@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, sparse
 
-from convexrank.backend.design import entries, held_as, squares_times, times, transposed_times
+from convexrank.backend.design import entries, held_as, scaled, squares_times, times, transposed_times
 from convexrank.core.certificates import certificate_radius, own_gap, value_of, witness_bound
 from convexrank.core.minorants import EPS, LinearRisk, rounding
 from convexrank.core.results import Witness
@@ -44,12 +44,14 @@ Array = np.ndarray
 _ROUNDING = 1e-12
 
 
-def least_steepness(rows: Any, pull: Array, shared: Array, most: Array, penalty: Penalty) -> float:
+def least_steepness(
+    rows: Any, pull: Array, shared: Array, most: Array, query: Array, penalty: Penalty
+) -> float:
     r"""Return :math:`\min_u \|X^\top u\|_\infty` over the subgradients u of a risk at scores of 0.
 
-    All subgradients give the shared rows the same sum, in any distribution that gives none too large a share. So the
-    minimum is a linear program with one unknown per shared row. The result is evaluated at the answer of the program:
-    for this l1, w = 0 is a minimiser, whatever the tolerance of the program.
+    All subgradients give the shared rows of a query the same sum, in any distribution that gives none too large a
+    share. So the minimum is a linear program with one unknown per shared row. The result is evaluated at the answer of
+    the program: for this l1, w = 0 is a minimiser, whatever the tolerance of the program.
 
     Parameters
     ----------
@@ -58,17 +60,24 @@ def least_steepness(rows: Any, pull: Array, shared: Array, most: Array, penalty:
     pull : ndarray, shape (n,)
         One subgradient in the scores.
     shared : ndarray of int, shape (m,)
-        Rows that share the sum of their entries of the subgradient in any way.
+        Rows that share the sum of their entries of the subgradient in any way, with those of the same query.
     most : ndarray, shape (m,)
         The largest share of each of them.
+    query : ndarray of int, shape (m,)
+        The query of each of them.
     penalty : Penalty
         Among weights that must be at least 0, only those count that would increase.
     """
-    total, fixed = float(pull[shared].sum()), pull.copy()
+    query, fixed = np.unique(query, return_inverse=True)[1].ravel(), pull.copy()
     fixed[shared] = 0.0
+
+    def whole(x: Array) -> Array:
+        """The sum over the query of each of them."""
+        return np.bincount(query, x)[query]
+
     base = np.asarray(transposed_times(rows, fixed), dtype=np.float64)
     points = entries(rows[shared])
-    columns: Any = sparse.csr_array(points.T * total, dtype=np.float64)
+    columns: Any = sparse.csr_array(scaled(points, whole(pull[shared])).T, dtype=np.float64)
     unit = max(penalty.steepness(base), float(np.abs(columns.data).max(initial=0.0)))
     if unit == 0.0:
         return 0.0
@@ -83,8 +92,10 @@ def least_steepness(rows: Any, pull: Array, shared: Array, most: Array, penalty:
         np.append(np.zeros(len(shared)), 1.0),
         A_ub=below,
         b_ub=limits,
-        A_eq=np.append(np.ones(len(shared)), 0.0)[None, :],
-        b_eq=[1.0],
+        A_eq=sparse.csr_array(
+            (np.ones(len(shared)), (query, np.arange(len(shared)))), shape=(query.max() + 1, len(shared) + 1)
+        ),
+        b_eq=np.ones(query.max() + 1),
         bounds=np.column_stack([np.zeros(len(shared) + 1), np.append(most, np.inf)]),
         method="highs",
     )
@@ -92,9 +103,10 @@ def least_steepness(rows: Any, pull: Array, shared: Array, most: Array, penalty:
         raise ValueError(
             f"the largest l1 that matters was not found: {found.message} Pass values of l1 instead."
         )
-    parts = np.maximum(found.x[:-1], 0.0) / np.maximum(found.x[:-1], 0.0).sum()
+    parts = np.maximum(found.x[:-1], 0.0)
+    parts /= whole(parts)
     # towards shares that are surely allowed, until none is too large by the tolerance of the program
-    allowed, over = most / most.sum(), parts > most
+    allowed, over = most / whole(most), parts > most
     room = ((most - allowed)[over] / (parts - allowed)[over]).min(initial=1.0)
     slope = base + columns @ (allowed + room * (parts - allowed))
     steepest = max(penalty.steepness(-slope), 0.0)

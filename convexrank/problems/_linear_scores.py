@@ -438,20 +438,21 @@ class LinearScores(Problem):
             self._terminal_status,
         )
 
-    def _shared_at_zero(self) -> tuple[Array, Array] | None:
-        """Rows that share the slope of the highest at scores of 0, none without a kink, and the most of each.
+    def _shared_at_zero(self) -> tuple[Array, Array, Array] | None:
+        """Rows that share the slope of the highest at scores of 0, none without a kink, the most of each, its query.
 
         None if they are not known.
         """
-        return (np.zeros(0, dtype=np.intp), np.zeros(0)) if self._differentiable else None
+        none = np.zeros(0, dtype=np.intp)
+        return (none, np.zeros(0), none) if self._differentiable else None
 
     def l1_max(self) -> float:
         r"""Return the smallest :math:`\lambda_1` whose minimiser is w = 0: :math:`\min_u \|X^\top u\|_\infty`.
 
         The minimum is over the subgradients u of the risk at scores of 0. A risk that is smooth there has only one,
         also a hinge, whose kink is elsewhere. If rows share a maximum, or a mean of the highest, a linear program with
-        an unknown for each of these rows decides. Neither l2 nor a ball has an effect. Among weights that must be at
-        least 0, only those that would increase are included.
+        an unknown for each of these rows decides, of all queries together. Neither l2 nor a ball has an effect. Among
+        weights that must be at least 0, only those that would increase are included.
 
         Raises
         ------

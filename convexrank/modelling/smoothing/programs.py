@@ -28,6 +28,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property, preset
 from convexrank.modelling import conjugate
 from convexrank.modelling.expressions import (
+    Axis,
     Elementwise,
     Highest,
     LogSumExp,
@@ -44,7 +45,7 @@ from convexrank.modelling.kernels.exponentials import interpolated_blocks
 from convexrank.modelling.kernels.highest import means_of_highest, partial_shares, squares_of
 from convexrank.modelling.kernels.pairs import WindowedPairs
 from convexrank.modelling.program import Program
-from convexrank.modelling.smoothing.merging import narrowed
+from convexrank.modelling.smoothing.merging import narrowed, of_queries
 from convexrank.modelling.steps import highest_rows
 
 Array = np.ndarray
@@ -434,22 +435,23 @@ def _around(product: Callable[[Array], Array], units: Array) -> Callable[[Array]
     return lambda v: units * product(units * v)
 
 
-def shared_at_zero(program: Program) -> tuple[Array, Array] | None:
-    """Return the rows that share the slope of the highest at scores of 0, and the largest share of each.
+def shared_at_zero(program: Program) -> tuple[Array, Array, Array] | None:
+    """Return the rows that share the slope of the highest at scores of 0, the largest share of each, and its query.
 
-    They share it in any way that adds up. None where other kinks are there. Without a kink there these are no rows.
-    That of a hinge is elsewhere.
+    Those of a query share it in any way that adds up. None where other kinks are there. Without a kink there these are
+    no rows. That of a hinge is elsewhere.
     """
     match _kinks_at_zero(program):
         case []:
-            return np.zeros(0, dtype=np.intp), np.zeros(0)
-        case [Highest() as node] if not program.differences and program.count == 1 and _is_row_by_row(node.x):
+            return np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0, dtype=np.intp)
+        case [Highest() as node] if not program.differences and _is_row_by_row(node.x):
             pass
         case _:
             return None
     values, _ = program.up(np.zeros(program.rows))
     _, tied, left = highest_rows(node, values[program.nodes.index(node.x)])
-    return node.over.rows[tied > 0.0], tied[tied > 0.0] / left
+    rows = tied > 0.0
+    return node.over.rows[rows], (tied / node.over.spread(left))[rows], node.over.query[rows]
 
 
 def _is_row_by_row(x: Node) -> bool:
@@ -473,19 +475,20 @@ def _is_row_by_row(x: Node) -> bool:
             whole = affine(inner.x)
             own = tuple((c, part) for c, part in whole.terms if not whole.is_level(part))
             alike = inner.function.increasing or not np.ndim(whole.constant)
-            return alike and isinstance(_only_of(own), Scores)
+            return alike and isinstance(_only_of(own, whole.axis), Scores)
         case _:
             return False
 
 
 def _only_part(x: Node) -> Node | None:
     """Return the part of which an expression is a multiple, up to constants."""
-    return _only_of(affine(x).terms)
+    whole = affine(x)
+    return _only_of(whole.terms, whole.axis)
 
 
-def _only_of(terms: tuple[tuple[Any, Node], ...]) -> Node | None:
+def _only_of(terms: tuple[tuple[Any, Node], ...], axis: Axis | None) -> Node | None:
     match terms:
-        case ((factor, part),) if not np.ndim(factor):
+        case ((factor, part),) if of_queries(factor, axis) is not None:
             return part
         case _:
             return None
