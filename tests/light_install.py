@@ -17,7 +17,9 @@ import convexrank as cr
 def main() -> None:
     """Fit, certify, rank and infer; what needs cvxpy or JAX says so."""
     present = [
-        name for name in ("jax", "cvxpy", "jaxopt", "matplotlib", "pandas") if find_spec(name) is not None
+        name
+        for name in ("jax", "cvxpy", "clarabel", "jaxopt", "matplotlib", "pandas")
+        if find_spec(name) is not None
     ]
     if present:
         sys.exit(f"{present} are installed, expected the light install.")
@@ -53,7 +55,9 @@ def main() -> None:
 
     for words, call in (
         ("cvxpy", lambda: cr.problems.PNormPush(X, y, p=8, l2=0.1).solve("exact")),
+        ("clarabel", lambda: cr.PushRanker(objective="top_push", l1=0.01).fit(X, y)),
         ("jax", lambda: cr.problems.PNormPush(X, y, p=8, l2=0.1).solve("jaxopt-lbfgs")),
+        ("jax", lambda: cr.jax_losses.list_net),
     ):
         try:
             call()

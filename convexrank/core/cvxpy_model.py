@@ -275,7 +275,10 @@ def model_of_scores(
     (value, constraints), (term, limits) = risk(scores), penalty.cvxpy(w)
     tied = [scores == X @ w] if apart else []
     make = nonlinear_problem if nonlinear else cp.Problem
-    model = make(cp.Minimize(value + term), [*tied, *constraints, *limits])
+    with warnings.catch_warnings():
+        # who solves it cannot write it in fewer
+        warnings.filterwarnings("ignore", ".*contains too many subexpressions", UserWarning)
+        model = make(cp.Minimize(value + term), [*tied, *constraints, *limits])
     variables = {"w": w, "scores": scores} if apart else {"w": w}
     lifted = constraints.lifted if isinstance(constraints, Limits) else []
     return CvxpyModel(model, variables, nonlinear, lifted=tuple(lifted))

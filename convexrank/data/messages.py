@@ -77,7 +77,7 @@ def names_in(text: str) -> list[str]:
 
 def not_installed(error: ModuleNotFoundError) -> ModuleNotFoundError:
     """Return an error that says what to install where a library of a light install is missing; else the same error."""
-    if error.name not in ("cvxpy", "jax", "jaxopt"):
+    if error.name not in ("cvxpy", "clarabel", "jax", "jaxopt"):
         return error
     return ModuleNotFoundError(
         f"{error.name} is not installed, and this call needs it: pip install {error.name}, or install convexrank with "

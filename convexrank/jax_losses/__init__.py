@@ -13,8 +13,19 @@ is unknown or out of range, ``queries`` is not an integer of at least 1, or shap
 
 from __future__ import annotations
 
-from convexrank.jax_losses.lists import list_net, margin_retargeting, ndcg_regression, rank_cosine, rank_svm
-from convexrank.jax_losses.rows import numbered, retargeting
+from convexrank.data.messages import not_installed
+
+try:
+    from convexrank.jax_losses.lists import (
+        list_net,
+        margin_retargeting,
+        ndcg_regression,
+        rank_cosine,
+        rank_svm,
+    )
+    from convexrank.jax_losses.rows import numbered, retargeting
+except ModuleNotFoundError as error:
+    raise not_installed(error) from error
 
 __all__ = [
     "list_net",
