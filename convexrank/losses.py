@@ -37,7 +37,7 @@ import numpy as np
 from scipy.special import xlog1py
 
 from convexrank import atoms
-from convexrank.core.elementwise_checks import OnGrid, apply
+from convexrank.core.elementwise_checks import OnGrid, apply, check_words
 from convexrank.data import (
     check_choice,
     check_flag,
@@ -325,12 +325,7 @@ class Custom:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TypeError(f"function is {shown(self.function)}, expected a function of z made of atoms.")
-        for name in ("name", "latex"):
-            text = getattr(self, name)
-            if text is not None and not (isinstance(text, str) and text.strip()):
-                raise TypeError(
-                    f"{name} is {shown(text)}, expected a word, or None for the function's own name."
-                )
+        check_words(name=self.name, latex=self.latex)
         for name in ("smooth", "attained"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check_flag(getattr(self, name), name))

@@ -23,7 +23,13 @@ import numpy as np
 
 from convexrank import atoms
 from convexrank.backend.progress import level_of_caller
-from convexrank.core.elementwise_checks import OnGrid, apply, follows_disciplined_rules, model_form
+from convexrank.core.elementwise_checks import (
+    OnGrid,
+    apply,
+    check_words,
+    follows_disciplined_rules,
+    model_form,
+)
 from convexrank.data import check_choice, check_hashable, check_positive, keep_checked, shown
 from convexrank.data.display import call_text, short_fields
 from convexrank.modelling import functions, rules
@@ -205,12 +211,18 @@ class Custom(_TwoFaces):
     ----------
     function : callable
         The price g as a function of r, written with :mod:`convexrank.atoms` and arithmetic.
+    name : str, optional
+        What messages and formulas call it; by default the name of the function.
+    latex : str, optional
+        Its sign in formulas, such as ``"g_2"``; by default the name.
 
     Raises
     ------
     ValueError
         If g is negative or decreasing somewhere, or convex in neither r nor log r; the message names the place. Also if
         g is not elementwise, or uses functions that JAX cannot trace.
+    TypeError
+        If function is none, or name or latex is no text.
 
     Warns
     -----
@@ -228,6 +240,8 @@ class Custom(_TwoFaces):
     """
 
     function: Callable[[Any], Any]
+    name: str | None = field(default=None, kw_only=True)
+    latex: str | None = field(default=None, kw_only=True)
     convex: bool = field(init=False, default=True)
     log_convex: bool = field(init=False, default=True)
     smooth: bool = field(init=False, default=True)
@@ -236,6 +250,7 @@ class Custom(_TwoFaces):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TypeError(f"function is {shown(self.function)}, expected a function of r made of atoms.")
+        check_words(name=self.name, latex=self.latex)
         import cvxpy as cp
 
         price = OnGrid(self.g, _R_GRID, "function's price g(r)")
@@ -390,15 +405,17 @@ def priced(price: Price, x: Node) -> Node:
 @lru_cache(maxsize=256)
 def _own(price: Price, in_log: bool) -> Function:
     """The function g, or h, of a price that no atom states; one for equal prices, because JAX compiles by identity."""
-    name = getattr(getattr(price, "function", None), "__name__", "g")
-    word = name.replace("_", r"\_") if name.isidentifier() else "g"
+    given = getattr(price, "name", None)
+    name = given or getattr(getattr(price, "function", None), "__name__", "g")
+    word = name.replace("_", r"\_") if given or name.isidentifier() else "g"
+    sign = getattr(price, "latex", None) or rf"\operatorname{{{word}}}"
     made = functions.custom(
         price.h if in_log else price.g,
-        name if name.isidentifier() else "price",
+        name if given or name.isidentifier() else "price",
         increasing=True,
         smooth=bool(getattr(price, "smooth", True)),
         least=0.0,
-        latex=lambda x: rf"\operatorname{{{word}}}\bigl({rf'e^{{{x}}}' if in_log else x}\bigr)",
+        latex=lambda x: rf"{sign}\bigl({rf'e^{{{x}}}' if in_log else x}\bigr)",
         line=getattr(price, "log_line" if in_log else "line", None),
     )
     # a price that is flat near 0 reaches its least

@@ -820,3 +820,16 @@ def test_psi_takes_sizes(x):
     for loss in OF_LOSSES[1:4]:
         with pytest.raises(ValueError, match="x has values"):
             loss.psi(x)
+
+
+def test_own_prices_and_losses_have_names_and_signs():
+    X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 2
+    price = prices.Custom(lambda r: r + atoms.square(r), name="a sum", latex="g_2")
+    loss = losses.Custom(lambda z: atoms.square(atoms.positive(2.0 - z)), latex=r"\ell_2")
+    assert "a sum" in repr(price)
+    found = cr.problems.Push(X, y, price, loss, l2=0.1)
+    assert found.formula().endswith(r"g = g_2, \qquad \ell = \ell_2")
+    assert not cr.problems.Push(X, y, "identity", "hinge", l2=0.1).formula().endswith("g_2")
+    for word in ("name", "latex"):
+        with pytest.raises(TypeError, match=f"{word} is 3, expected a word"):
+            prices.Custom(lambda r: r, **{word: 3})

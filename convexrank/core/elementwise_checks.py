@@ -11,6 +11,7 @@ import numpy as np
 from convexrank.atoms import is_cvxpy
 from convexrank.backend.compilation import jit
 from convexrank.backend.jax_oracles import with_x64
+from convexrank.data.messages import shown
 
 Array = np.ndarray
 Function = Callable[[Any], Any]
@@ -20,6 +21,19 @@ _ROUNDING = 1e-9
 # A jump of the slope, as a fraction of the slope nearby, that still counts once the interval around it has shrunk to
 # 2⁻³⁶ of its width.
 _JUMP, _HALVINGS = 1e-7, 36
+
+
+def check_words(**texts: Any) -> None:
+    """Refuse what is no word for a function.
+
+    Raises
+    ------
+    TypeError
+        When one of the texts is neither a word nor None.
+    """
+    for name, text in texts.items():
+        if text is not None and not (isinstance(text, str) and text.strip()):
+            raise TypeError(f"{name} is {shown(text)}, expected a word, or None for the function's own name.")
 
 
 def apply(function: Function, x: Any) -> Any:

@@ -298,6 +298,10 @@ class Declared(LinearScores):
     def formula(self) -> str:
         """Return the objective in LaTeX: as the class documents it, else by its expression."""
         documented = super().formula() if type(self).__doc__ else ""  # that of a base is about another risk
+        if documented:
+            for letter, own in (("g", "price"), (r"\ell", "loss")):
+                sign = getattr(getattr(self, own, None), "latex", None)
+                documented += rf", \qquad {letter} = {sign}" if sign else ""
         return documented or latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
 
     # --- far out, and at 0 ----------------------------------------------------------------------------------------
