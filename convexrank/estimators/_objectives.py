@@ -63,7 +63,9 @@ def check_formulation(given: Any, kind: type[Formulation], argument: str, **othe
     ValueError
         When no formulation of that kind has the name.
     """
-    found = formulation_of(given, kind) if isinstance(given, str) and given not in others else None
+    if isinstance(given, str) and given in others:  # no other class is looked at
+        return others[given]
+    found = formulation_of(given, kind) if isinstance(given, str) else None
     return found or check_choice(given, names_of(kind) | others, argument)
 
 

@@ -189,7 +189,7 @@ class MarginRetargeting(MarginScores):
 
     # --- the risk, three times --------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def capabilities(self) -> frozenset[str]:
         """Capabilities of LinearScores, Blocks and FiniteSum; without the squared distance Referenced, not Exact."""
         offered = super().capabilities

@@ -84,7 +84,7 @@ class RankCosine(QueryScores):
             )
         _ = self.directions  # bad grades are refused here, not at the first solve
 
-    @property
+    @cached_property
     def capabilities(self) -> frozenset[str]:
         """Smooth, and certified by the length of its gradient."""
         return frozenset({"Smooth", "JaxObjective", "Certified"})

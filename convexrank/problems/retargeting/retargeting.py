@@ -131,7 +131,7 @@ class Retargeting(QueryScores):
         """Whether w = 0 has cost 0 for all data."""
         return self.link.offsets or not self.link.simplex
 
-    @property
+    @cached_property
     def capabilities(self) -> frozenset[str]:
         """Smooth, in blocks, certified; exact where it is convex."""
         names = super().capabilities if self._convex else frozenset({"Smooth", "JaxObjective", "Certified"})

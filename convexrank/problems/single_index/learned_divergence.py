@@ -324,7 +324,7 @@ class LearnedDivergence(PublishedField):
         """Whether X may be rows out of memory: where the risk is differentiable, in two passes."""
         return self.strong is not None and self.oracle == "marginal" and not self._beyond
 
-    @property
+    @cached_property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance; the published field offers no objective."""
         offered = super().capabilities if self.oracle == "marginal" else _OF_A_FIELD
