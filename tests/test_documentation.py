@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -312,3 +313,14 @@ def test_unrun_python_is_caught():
     assert PYTHON_THAT_NOBODY_RUNS.match(".. code-block:: python")
     assert PYTHON_THAT_NOBODY_RUNS.match("   .. code::")
     assert not PYTHON_THAT_NOBODY_RUNS.match(".. code-block:: bibtex")
+
+
+def test_the_table_of_dependencies_is_of_all_of_them():
+    """And of no others; the packages of a light install are those that the page installs."""
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        wanted = {re.match(r"[\w-]+", line)[0] for line in tomllib.load(file)["project"]["dependencies"]}
+    table = (DOCS / "dependency_sizes.inc").read_text(encoding="utf-8")
+    row = re.compile(r"^   \* - ([\w-]+)\n     - .+\n     - [\d.]+ MB.*\n     - (yes|no)$", re.MULTILINE)
+    assert {name for name, _ in row.findall(table)} == wanted
+    light = re.search(r"\$ pip install (numpy .+)", read("install.rst"))[1].split()
+    assert {name for name, answer in row.findall(table) if answer == "yes"} == set(light)
