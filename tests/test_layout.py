@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from functools import cache
 from pathlib import Path
@@ -252,3 +253,11 @@ def test_mutants_are_of_modules_that_exist_and_ask_tests_that_exist():
     asked = re.findall(r"tests/test_\w+\.py", (PROJECT / "tests/mutants.py").read_text())
     assert len(asked) > len(named)
     assert [name for name in asked if not (PROJECT / name).is_file()] == []
+
+
+def test_constants_of_the_design_are_those_of_the_code():
+    text = (ROOT.parent / "DESIGN.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w.]+)\.(\w+)` \| ([\d.e]+) \|", text, re.MULTILINE)
+    assert len(rows) > 10
+    for module, name, value in rows:
+        assert getattr(importlib.import_module(module), name) == float(value), name
