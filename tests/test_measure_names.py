@@ -203,6 +203,7 @@ def test_a_search_refuses_bad_names_and_values():
             {"path": "spectrum", "objective": "spectral_push", "values": [5, 0.1]},
             "spectrum is 5.0.* 0.05 for 5 %",
         ),
+        ({"path": "p", "objective": "partial_auc", "values": [1, 2]}, "PartialAUC has no parameter p"),
         ({"path": "max_fpr", "values": [0.1]}, "Push has no parameter max_fpr"),
     ):
         with pytest.raises(ValueError, match=message):

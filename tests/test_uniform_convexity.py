@@ -154,6 +154,8 @@ def test_targets_in_order():
     for margins in (0.0, -1.0, [1.0, 0.0, 1.0], [1.0], np.nan):
         with pytest.raises(ValueError, match="margins"):
             LearnedDivergence.of_order(X, grades, 0.5, margins=margins, l2=0.1)
+    with pytest.raises(ValueError, match="grades has the grade 2 alone"):
+        LearnedDivergence.of_order(X, np.full(len(X), 2.0), 0.5, l2=0.1)
     for options in ({"smooth": 3.0}, {"power": 3.0}, {"oracle": "projection"}):
         with pytest.raises(ValueError, match="leave smooth, power and oracle out"):
             LearnedDivergence.of_order(X, grades, 0.5, l2=0.1, **options)

@@ -342,6 +342,7 @@ def gains(grades: np.ndarray, gain: str) -> np.ndarray:
         return grades
     if grades.max() > _LARGEST_EXPONENT:
         raise ValueError(
-            f"y has the grade {grades.max():g}, for which sums of 2**y are not finite; pass gain='linear'."
+            f"y has the grade {grades.max():g}, for which sums of 2**y are not finite; pass smaller grades, such as "
+            "their ranks, or gain='linear' where gain is a parameter."
         )
     return np.expm1(grades * np.log(2.0))

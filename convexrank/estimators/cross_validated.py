@@ -45,6 +45,8 @@ _ONE_FIT = ("tie_break", "time_limit", "warm_start", "verbose")
 # Rows times the square of columns up to which many l2 are solved together: then each solve takes less than what is
 # done for it beside.
 _TOGETHER = 4_000_000
+# What penalties are as strong as.
+_STRENGTHS = ("l1", "l2", "alpha")
 # Attributes that making a problem leaves on the estimator.
 _LEFT = ("design_", "_with_rows", "_fitted_on_queries")
 
@@ -193,8 +195,9 @@ def _problem_of(model: PathSearch, data: tuple[Any, ...]) -> tuple[Any, Array | 
     """Return the problem on some rows, what columns were divided by, and the estimator that made it."""
     X, y, qid, weights = data
     made = copy.copy(model)
-    # replaced along the path; None is the default of the objective
-    setattr(made, model.path, None if getattr(type(model), model.path) is None else 1.0)
+    # replaced along the path: a strength that is not 0, and of what an objective may lack the default
+    default = getattr(type(model), model.path)
+    setattr(made, model.path, 1.0 if model.path in _STRENGTHS else default)
     scales = None
     if model.standardize and model._is_linear:
         scales = _scales(check_matrix(X, most=LARGEST_ENTRY), weights)

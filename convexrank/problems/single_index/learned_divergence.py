@@ -291,6 +291,10 @@ class LearnedDivergence(PublishedField):
             As the class; when a margin is not greater than 0; with ``smooth``, ``power`` or the published field.
         """
         ranked, grade = np.unique(check_vector(grades, name="grades"), return_inverse=True)
+        if len(ranked) == 1:
+            raise ValueError(
+                f"grades has the grade {ranked[0]:g} alone, expected two or more, of which the order is asked for."
+            )
         gaps = check_vector(
             np.broadcast_to(margins, len(ranked) - 1) if np.ndim(margins) == 0 else margins, None, "margins"
         )
