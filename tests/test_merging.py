@@ -212,6 +212,28 @@ def test_of_many_lists_some_tell_where_to_begin(name, beside_zero, monkeypatch):
     assert found.iterations <= truth.iterations
 
 
+@pytest.mark.parametrize("queries", [1, 3])
+def test_rows_with_grades_are_drawn_from_all_of_a_list(queries, monkeypatch):
+    """A risk of one's own that does not ask for two classes."""
+
+    class Spread(cr.Formulation):
+        def risk(self, f):
+            from convexrank.modelling import hinge, mean, mean_of_highest
+
+            return mean_of_highest(f.rows, 10) + mean(hinge(-f.rows))
+
+    X, _ = drawn(n=4_000)
+    grades, query = np.round(X[:, 0]), np.arange(len(X)) % queries
+    truth = Spread(X + 1.0, grades, qid=query, l2=0.1).solve()
+    for constant, number in {"_MANY": 1_000, "_FIRST": 500}.items():
+        monkeypatch.setattr(_formulation, constant, number)
+    problem = Spread(X + 1.0, grades, qid=query, l2=0.1)
+    assert "Mergeable" in problem.capabilities
+    found = problem.solve()
+    assert found.converged
+    assert abs(found.value - truth.value) <= found.gap + truth.gap + SUMS
+
+
 @pytest.mark.parametrize("kind", ["two grades", "grades", "rare grades", "constants of rows"])
 def test_other_risks_of_many_lists_are_solved_too(kind, monkeypatch):
     """Some lists of grades tell where to begin; with constants of rows, or a grade that few lists have, none do."""

@@ -286,10 +286,14 @@ class Formulation(Declared):
 
     @cached_property
     def _classes(self) -> list[Array]:
-        """The rows of each class that count, of each query."""
+        """The rows of each class that count, of each query; of other labels than two all rows are a class."""
         rows, starts = self._by_query
-        lists = [(one, self._positives[one]) for one in np.split(rows, starts[1:-1])]
-        return [one[positive == asked] for one, positive in lists for asked in (True, False)]
+        lists = np.split(rows, starts[1:-1])
+        try:
+            positives = self._positives
+        except (ValueError, TypeError):
+            return lists
+        return [one[positives[one] == asked] for one in lists for asked in (True, False)]
 
     def _drawn(self, wanted: int, alike: bool = False) -> Self:
         """Return the problem of so many rows, the same number of all classes at most, or the same share of each."""
