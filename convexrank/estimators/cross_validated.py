@@ -45,7 +45,7 @@ _ONE_FIT = ("tie_break", "time_limit", "warm_start", "verbose")
 # Rows times the square of columns up to which many l2 are solved together: then each solve takes less than what is
 # done for it beside.
 _TOGETHER = 4_000_000
-# What penalties are as strong as.
+# Parameters that are strengths of a penalty.
 _STRENGTHS = ("l1", "l2", "alpha")
 # Attributes that making a problem leaves on the estimator.
 _LEFT = ("design_", "_with_rows", "_fitted_on_queries")

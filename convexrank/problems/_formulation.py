@@ -306,8 +306,8 @@ class Formulation(Declared):
 
     # --- rows that stand together ---------------------------------------------------------------------------------
 
-    @property
-    def _merges_rows(self) -> bool:
+    @cached_property
+    def _merges_rows(self) -> bool:  # type: ignore[override]
         if not self._held.built:
             return False
         # a step with all rows takes as long as their entries, one with merged rows as long as a Hessian at least
@@ -320,7 +320,7 @@ class Formulation(Declared):
             self.rows >= _FIRST * self._form.count and all(may_merge(program) for _, program in self._lists)
         )
 
-    @property
+    @cached_property
     def _has_many_lists(self) -> bool:
         """Whether queries are so many that some of them tell about all, and whether these are such a risk alone."""
         return self._form.count >= _MANY_LISTS and alike_by_query(self._form)
@@ -331,10 +331,14 @@ class Formulation(Declared):
     def _first_rows(self) -> list[Any]:
         """Return the problems of some rows, of few first, which tell about where the minimiser is."""
         if self._has_many_lists:
-            found = [drawn(self, size * self._form.count // self.rows) for size in self._sizes_of_first]
+            found = map(self._some_lists, self._sizes_of_first)
             return [one.problem for one in found if one is not None]
         alike = highest_sums(self.program) is not None
         return [self._drawn(size, alike) for size in self._sizes_of_first]
+
+    def _some_lists(self, size: int) -> Sample | None:
+        """Draw lists that have about so many rows."""
+        return drawn(self, size * self._form.count // self.rows)
 
     @property
     def _sizes_of_first(self) -> list[int]:
@@ -371,8 +375,8 @@ class Formulation(Declared):
                 return None
             return self._merged_at_zero([]) if self._held.built else self
         if self._has_many_lists:
-            parts = [*self._first_rows()[:1], self]
-            return parts[len(seen)] if len(seen) < len(parts) else None
+            some: Any = None if seen else self._some_lists(self._sizes_of_first[0])
+            return some.problem if some is not None else self if len(seen) < 2 else None
         if not seen:
             return self._drawn(self._sizes_of_first[0])._merged_at_zero([])
         return self._merged_at_zero([self._float_scores(w) for w in seen])

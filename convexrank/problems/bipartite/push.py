@@ -105,8 +105,10 @@ class Push(Bipartite):
 
     def changed(self, **values: Any) -> Self:
         """Return the same problem with other parameters; ``p`` is the power of the price."""
-        power = {"price": prices.Power(values.pop("p"))} if "p" in values and self.p else {}
-        return super().changed(**values, **power)
+        if "p" in values:
+            _ = self.p  # another price has none to change
+            values["price"] = prices.Power(values.pop("p"))
+        return super().changed(**values)
 
     def risk(self, f: Groups) -> Node:
         """Return the risk; with the exponential loss the pairs factorise."""
