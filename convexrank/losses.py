@@ -354,7 +354,7 @@ class Custom:
 
     @property
     def phi(self) -> Function:
-        """The function φ(x) = ℓ(−x), as expressions take it; it has no conjugate and no form in balls."""
+        """The function φ(x) = ℓ(−x), of which little is known; expressions read its atoms first."""
         return functions.own_loss(self)
 
     def psi(self, x: Any) -> Any:
@@ -379,7 +379,7 @@ def _phi_of_logistic(base: float) -> Function:
         whole = u / m.log_of(base)
         return m.rel_entr(v, whole) + m.rel_entr(whole - v, whole)
 
-    return replace(found, line=line, perspective=perspective)
+    return replace(found, line=line, perspective=perspective, form=("logistic", base))
 
 
 _NAMES: dict[str, Callable[[], Loss]] = {

@@ -19,8 +19,11 @@ from convexrank.problems import REGISTRY
 
 pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
 
+from convexrank import atoms, modelling  # needs flint
+from convexrank.modelling import functions
 from convexrank.proof import check  # needs flint
-from convexrank.proof.export import export
+from convexrank.proof.export import _linear, export
+from tests.plain_risk import Plain
 
 PROGRAM = Path(check.__file__)
 
@@ -119,6 +122,22 @@ def state(**changes):
     return planted
 
 
+def atom(kind, **changes):
+    """Change the first atom of a kind."""
+
+    def planted(content, arrays):
+        next(one for one in content["risk"] if one["atom"] == kind).update(changes)
+
+    return planted
+
+
+def last(**changes):
+    def planted(content, arrays):
+        content["risk"][-1].update(changes)
+
+    return planted
+
+
 def claim(**changes):
     def planted(content, arrays):
         content["claim"].update(changes)
@@ -153,9 +172,11 @@ BALLS = ("L1 ball", "L2 ball")
 EVERY = KINDS
 
 
-def negative_worth(content, arrays):
-    content["target"] = "linear"
-    arrays["y.npy"] = arrays["y.npy"] - 1.0
+def other_side(content, arrays):
+    """The bottom in place of the top: factors of the exponents changed."""
+    first, second = (one for one in content["risk"] if one["atom"] == "sum" and len(one["of"]) == 1)
+    first["factors"], second["factors"] = [-3.0], [1.0]
+    content["risk"][-1]["factors"] = content["risk"][-1]["factors"][::-1]
 
 
 def swap_balls(content, arrays):
@@ -175,8 +196,9 @@ PLANTED = {
     "a gap that is no number": (EVERY, claim(gap=float("nan"))),
     "an infinite gap": (EVERY, claim(gap=float("inf"))),
     "another value": (ANY, claim(value=0.5)),
-    "another p": (("push",), state(p=3.0001)),
-    "a negative p": (("push",), state(p=-3.0)),
+    "another p": (("push",), last(factors=[1.0, 1 / 3.0001])),
+    "a negative p": (("push",), last(factors=[1.0, -1 / 3])),
+    "a rounded p": (("push",), last(factors=[1.0, 0.333333333333])),
     "another l2": (ANY, state(l2=0.1 + 1e-9)),
     "no l2": (ANY, state(l2=0.0)),
     "another l1": (ANY, state(l1=1e-6)),
@@ -196,14 +218,17 @@ PLANTED = {
     "another kind": (EVERY, claim(kind="violation")),
     "the other kind": (ANY, claim(kind="distance")),
     "global for a distance": (("walk",), claim(kind="global")),
-    "another formulation": (("push",), state(problem="BottomPush")),
-    "an unknown formulation": (EVERY, state(problem="Mystery")),
-    "another target": (("lists",), state(target="exp2")),
-    "no target": (("lists",), state(target="ranks")),
+    "another formulation": (("push",), other_side),
+    "another group": (("push",), atom("scores", group="negative")),
+    "an unknown formulation": (("walk",), state(problem="Mystery")),
+    "a formulation by its name": (ANY, state(problem="TopPush")),
+    "an unknown atom": (ANY, last(atom="mystery")),
+    "another target": (("lists",), atom("mean", weights=["label", 0])),
+    "no target": (("lists",), atom("mean", weights="ranks")),
     "another grade": (("lists",), edit("y", put(0, 7.0))),
-    "a linear target": (("lists",), state(target="linear")),
-    "a negative worth": (("lists",), negative_worth),
-    "another divisor": (("lists",), state(normalize=True)),
+    "a negative worth": (("lists",), atom("mean", weights=["-", ["label", 0], 1.0])),
+    "another divisor": (("lists",), last(factors=[0.5, -0.5])),
+    "no constant": (("lists",), last(constant=0.0)),
     "other queries": (("lists",), edit("query", lambda q: np.where(q == 1, 0, q))),
     "a point of lists off by 1e-6": (("lists",), edit("w", lambda w: w + 1e-6)),
     "a larger ball": (BALLS, state(radius=0.5)),
@@ -272,32 +297,27 @@ def test_broken_folders_are_refused(copied, capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("loss", "reason"),
+    ("function", "reason"),
     [
-        ({"type": "LogOnePlus"}, "no function has this type"),
-        ({"type": "Identity"}, "no function has this type"),
-        ({"type": "Logistic", "base": 0.5}, "out of range"),
-        ({"type": "Logistic", "base": -1.0}, "out of range"),
+        (["log1p"], "is no function"),
+        (["power", 0.5], "out of range"),
+        (["scaled", -1.0, ["softplus"]], "out of range"),
+        (["square"], "a function that decreases is taken of a convex part"),
     ],
 )
-def test_losses_that_are_none_are_refused(loss, reason, tmp_path, capsys):
-    """A concave function in place of a loss would prove anything."""
+def test_functions_that_are_not_convex_are_refused(function, reason, tmp_path, capsys):
+    """A concave function in place of a loss or of a price would prove anything."""
     problem = cr.problems.RmaxPush([[1.0], [0.0], [0.5]], [1, 0, 0], "logistic", l2=0.1)
     problem.solve().export(tmp_path / "folder")
-    rewrite(tmp_path / "folder", state(loss=loss))
+    rewrite(tmp_path / "folder", atom("function", function=function))
     assert reason in refusal(tmp_path / "folder", capsys)
 
 
-def test_a_price_that_is_not_convex_is_refused(tmp_path, capsys):
-    problem = cr.problems.Push([[1.0], [0.0], [0.5]], [1, 0, 0], 2.0, "squared_hinge", l2=0.1)
-    problem.solve().export(tmp_path / "folder")
-    for price in ({"type": "LogOnePlus"}, {"type": "Power", "p": 0.5}):
-        rewrite(tmp_path / "folder", state(price=price))
-        assert "not convex" in refusal(tmp_path / "folder", capsys)
+RISKS = [name for name in REGISTRY if hasattr(REGISTRY[name], "program")]
 
 
 @pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
-@pytest.mark.parametrize("name", list(check.PROBLEMS))
+@pytest.mark.parametrize("name", [*RISKS, *check.RANKS])
 def test_random_instances_are_exported(name, tmp_path, capsys):
     exported = 0
     for seed in range(3):
@@ -318,7 +338,7 @@ def test_random_instances_are_exported(name, tmp_path, capsys):
 
 def test_the_program_is_short_and_alone():
     text = PROGRAM.read_text()
-    assert len(text.splitlines()) <= 400
+    assert len(text.splitlines()) <= 580
     assert max(map(len, text.splitlines())) <= 120
     imported = set()
     for node in ast.walk(ast.parse(text)):
@@ -362,24 +382,109 @@ def test_large_files_are_named_by_their_hash(tmp_path, capsys):
     assert check.main(folder, data) == 1
 
 
+# --- risks of one's own -----------------------------------------------------------------------------------------------
+
+
+class HuberTop(cr.Formulation):
+    """Pairs of each query by Huber's function, and the two highest negatives of each."""
+
+    width: float = 1.0
+
+    def risk(self, f):
+        pairs = modelling.pair_sums(functions.huber(self.width), f.positive, f.negative)
+        return modelling.mean(pairs) + modelling.mean_of_highest(f.negative, 2) / 3.0
+
+
+def by_query(kind, **options):
+    rng = np.random.default_rng(2)
+    X, y, qid = rng.normal(size=(24, 3)), np.arange(24) % 2, np.repeat([7, 3, 9, 9], 6)
+    y[:6] = 0  # a query that is idle
+    return kind(
+        X + y[:, None],
+        np.where(y, "good", "bad"),
+        qid=qid,
+        l2=0.1,
+        sample_weight=1.0 + np.arange(24) % 3,
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        by_query(HuberTop, width=0.5),
+        by_query(cr.problems.PNormPush, p=3.0),
+        by_query(cr.problems.TopPush),
+        by_query(cr.problems.PartialAUC, max_fpr=0.5, min_tpr=0.2),
+        by_query(cr.problems.PatMat, tau=0.4),
+    ],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_risks_of_ones_own_and_by_query_are_exported(problem, tmp_path, capsys):
+    """Each statement is that of the folder: loops over its atoms give the value of the problem."""
+    solution = problem.solve(tol=1e-9)
+    folder = solution.export(tmp_path / "folder")
+    assert refusal(folder, capsys) == ""
+    content = json.loads((folder / "certificate.json").read_text())
+    arrays = {name: np.load(folder / name) for name in content["files"]}
+    stated, rng = Plain(content, arrays), np.random.default_rng(0)
+    for w in (solution.x, *rng.normal(size=(3, 3))):
+        assert stated.objective(w) == pytest.approx(problem.objective(w), rel=1e-12)
+    rewrite(folder, edit("query", lambda q: np.zeros_like(q)))
+    assert refusal(folder, capsys)
+
+
+@pytest.mark.parametrize("name", RISKS)
+def test_what_is_written_is_the_objective(name):
+    """At any point, by loops over the atoms."""
+    for seed in range(6):
+        problem = REGISTRY[name].random(seed)
+        content, arrays = _linear(problem, problem.start())
+        stated = Plain(json.loads(json.dumps(content)), arrays)
+        for w in np.random.default_rng(seed).normal(size=(3, len(arrays["w"]))):
+            w *= 0.1 if problem.penalty.ball else 1.0
+            assert stated.objective(w) == pytest.approx(problem.objective(w), rel=1e-12, abs=1e-13)
+
+
+class Own(cr.Formulation):
+    """A function of one's own with a form in balls, which the programs do not know."""
+
+    def risk(self, f):
+        return modelling.total(modelling.pair_sums(CUBE, f.positive, f.negative))
+
+
+CUBE = functions.custom(  # a function, which is not read from its atoms
+    lambda x: atoms.positive(x) ** 3,
+    "cube",
+    increasing=True,
+    smooth=True,
+    least=0.0,
+    line=lambda x: (x.max(0) ** 3, 3 * x.max(0) ** 2, 0),
+)
+
+
 # --- what is not exported ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(set(REGISTRY) - set(check.PROBLEMS)))
+@pytest.mark.parametrize("name", sorted(set(REGISTRY) - set(RISKS) - set(check.RANKS)))
 def test_what_the_program_does_not_know_is_not_exported(name, tmp_path):
     problem = REGISTRY[name].random(1)
     x = problem.interior() if name == "RateConstrained" else problem.start()
-    with pytest.raises(cr.CertificateError, match=f"{name} is not among|nothing is proved about it"):
+    with pytest.raises(
+        cr.CertificateError, match=f"{name} is no expression|{name} is not among|nothing is proved about it"
+    ):
         problem.export(x, tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
 
 
 def test_what_cannot_be_exported_says_why(tmp_path):
     rng = np.random.default_rng(0)
-    X, y, qid = rng.normal(size=(8, 2)), np.arange(8) % 2, np.repeat([0, 1], 4)
+    X, y = rng.normal(size=(8, 2)), np.arange(8) % 2
     cases = {
-        "NDCGRegression is not among": cr.problems.NDCGRegression(X, y, qid, l2=0.1),
-        "LogisticRegression|has no form": cr.problems.Push(X, y, cr.prices.Custom(lambda r: r * 2.0), l2=0.1),
+        "has no form in balls": cr.problems.Push(
+            X, y, cr.prices.Custom(lambda r: r * atoms.log1p(r)), l2=0.1
+        ),
+        "is not among the functions that the checking programs know": Own(X, y, l2=0.1),
     }
     for reason, problem in cases.items():
         with pytest.raises(cr.CertificateError, match=reason):

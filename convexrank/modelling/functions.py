@@ -91,6 +91,8 @@ class Function:
         Of such a smooth function: how values and derivatives move with the width, of an array.
     window : tuple of float or None
         Factor and width of a multiple of :func:`smooth_hinge`: pair sums then list no pairs but those within the width.
+    form : tuple or None
+        A name that the programs which check exported proofs know, and its parameters; None where they do not know it.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Function:
     smoothed: Callable[[float], Function] | None = None
     moved: Callable[[Array], tuple[Array, Array]] | None = None
     window: tuple[float, float] | None = None
+    form: tuple[Any, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.multiple_of is None:
@@ -156,6 +159,7 @@ exp = Function(
     lambda m, v, u: m.rel_entr(v, u) - v,
     least=0.0,
     slope=lambda x, value: value,
+    form=("exp",),
 )
 
 softplus = Function(
@@ -171,6 +175,7 @@ softplus = Function(
     least=0.0,
     recession=_ramp,
     slope=lambda x, value: np.exp(np.minimum(x - value, 0.0)),
+    form=("softplus",),
 )
 
 square = Function(
@@ -187,6 +192,7 @@ square = Function(
     reaches_least=True,
     is_quadratic=True,
     recession=lambda d: np.where(d != 0.0, np.inf, 0.0),
+    form=("square",),
 )
 
 
@@ -226,6 +232,7 @@ def smooth_hinge(width: float) -> Function:
         reaches_least=True,
         moved=lambda x: (-0.5 * part(x) ** 2, np.where(part(x) < 1.0, -part(x) / w, 0.0)),
         window=(1.0, w),
+        form=("smooth_hinge", w),
     )
 
 
@@ -246,6 +253,7 @@ hinge = Function(
     coefficients=(0.0, 1.0),
     smoothed=smooth_hinge.__wrapped__,  # widths are many, and not kept
     kink=-1.0,
+    form=("hinge",),
 )
 
 squared_hinge = Function(
@@ -260,6 +268,7 @@ squared_hinge = Function(
     least=0.0,
     reaches_least=True,
     coefficients=(0.0, 0.0, 1.0),
+    form=("squared_hinge",),
 )
 
 
@@ -287,6 +296,7 @@ def huber(width: float) -> Function:
         increasing=False,
         reaches_least=True,
         recession=lambda d: w * np.abs(d),
+        form=("huber", w),
     )
 
 
@@ -311,6 +321,7 @@ def power_of_positive(p: float) -> Function:
         perspective,
         least=0.0,
         reaches_least=True,
+        form=("power", p),
     )
 
 
@@ -365,6 +376,7 @@ def scaled(function: Function, c: float) -> Function:
         moved=None if moved is None else c_moved,
         kink=function.kink,
         window=None if window is None else (c * window[0], window[1]),
+        form=None if function.form is None else ("scaled", c, function.form),
     )
 
 

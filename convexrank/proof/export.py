@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import math
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,16 @@ from scipy import sparse
 from convexrank.backend.design import held_as
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.data import as_groups
+from convexrank.modelling.groups import Groups
+from convexrank.modelling.program import Program
 from convexrank.proof import check
+from convexrank.proof.written import WrittenRisk
 from convexrank.regularizers import L1Ball
 
 __all__ = ["export"]
 
 Array = np.ndarray
 
-# Fields of certificate.json that do not bear the name of the parameter.
-_KEYS = {"cost": "loss"}
 # A gap of exactly 0 is not seen in balls; less than this is claimed as this.
 _LEAST = 1e-60
 # Files of more bytes than this are left out, their SHA-256 is written all the same.
@@ -60,29 +60,21 @@ def export(
     Raises
     ------
     CertificateError
-        For formulations that the checking program does not support, or if it does not confirm the claim.
+        For risks with functions of one's own, or that are no expression, and if the checking program does not confirm
+        the claim.
     """
-    name, folder = type(problem).__name__, Path(path)
+    folder, expected = Path(path), "distance" if hasattr(problem, "graph") else "global"
     if (folder / "certificate.json").exists():
         raise CertificateError(f"path is {folder}, which holds a certificate already; give another folder.")
-    if name not in check.PROBLEMS:
+    content, arrays = (_ranks if expected == "distance" else _linear)(problem, x)
+    if proof.kind != expected:
         raise CertificateError(
-            f"{name} is not among the formulations that the checking program knows: {', '.join(check.PROBLEMS)}."
+            f"the bound is of kind {proof.kind!r}; of {_name(problem)} only {expected!r} is checked."
         )
-    if proof.kind != (expected := "distance" if name in check.RANKS else "global"):
-        raise CertificateError(
-            f"the bound is of kind {proof.kind!r}; of {name} only {expected!r} is checked."
-        )
-    arrays, numbers = (_linear if proof.kind == "global" else _graph)(problem, x)
-    if witness is not None and proof.kind == "global":
+    if witness is not None and expected == "global":
         arrays |= {"witness_points": witness.points, "witness_weights": witness.weights}
     value = 0.0 if math.isnan(proof.value) else proof.value
-    content = {
-        "problem": name,
-        **{_KEYS.get(key, key): _plain(getattr(problem, key)) for key in _parameters(problem)},
-        **numbers,
-        "claim": {"kind": proof.kind, "gap": max(proof.gap, _LEAST), "value": value},
-    }
+    content["claim"] = {"kind": proof.kind, "gap": max(proof.gap, _LEAST), "value": value}
     folder.mkdir(parents=True, exist_ok=True)
     content["files"], missing = _write(folder, arrays, large)
     text = json.dumps(content, indent=1, allow_nan=False)
@@ -92,80 +84,83 @@ def export(
     return folder
 
 
-_FUNCTIONS = check.LOSSES | check.PRICES | check.SPECTRA
+def _name(problem: Any) -> str:
+    return type(problem).__name__
 
 
-def _parameters(problem: Any) -> list[str]:
-    """The parameters that the checking program reads; it has the penalties and the data from elsewhere."""
-    asked = check.PROBLEMS[type(problem).__name__].keys() - check.LINEAR.keys()
-    return [field.name for field in fields(problem) if _KEYS.get(field.name, field.name) in asked]
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as JSON: numbers, words, and losses and prices by their type."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise CertificateError("p = inf is not among what the checking program knows; take a finite p.")
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.ndarray):
+def _linear(problem: Any, x: Array) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The risk atom by atom, the penalty, and the data."""
+    program = getattr(problem, "program", None)
+    if not isinstance(program, Program):
         raise CertificateError(
-            "a distribution for dangling nodes is not among what the checking program knows; give each dangling node "
-            "links of these weights, and export that."
+            f"{_name(problem)} is no expression of scores, which is what the checking programs know."
         )
-    if type(value).__name__ not in _FUNCTIONS or type(value).__module__.split(".")[0] != "convexrank":
-        raise CertificateError(
-            f"{value!r} is not among the losses and prices that the checking program knows: "
-            f"{', '.join(_FUNCTIONS)}."
-        )
-    return {"type": type(value).__name__, **asdict(value)}
-
-
-def _linear(problem: Any, x: Array) -> tuple[dict[str, Array], dict[str, Any]]:
-    penalty = problem.penalty
     if not held_as(problem.X).built:
         raise CertificateError(
             "designs are not exported; state the problem with design.tocsr(), and export that."
         )
-    features = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
-    rows, names = len(features), {field.name for field in fields(problem)}
-    weights = problem.sample_weight if "sample_weight" in names else None
-    if hasattr(problem, "positives"):  # labels may be called anything
-        labels = np.zeros(rows)
-        labels[problem.positives] = 1.0
-    else:
-        labels = np.asarray(problem.y, dtype=np.float64)
-    qid = getattr(problem, "qid", None)
-    if qid is not None and type(problem).__name__ not in check.QUERIES:
-        raise CertificateError(
-            f"{type(problem).__name__} by query is not among what the checking program knows; export each query alone."
-        )
-    groups = as_groups(qid, rows)
-    arrays = {
-        "X": features,
-        "y": labels,
-        "weight": np.ones(rows) if weights is None else weights,
-        "query": groups.spread(groups.query),
-        "w": x,
-    }
-    numbers: dict[str, Any] = {"l2": penalty.l2, "l1": penalty.l1}
+    penalty, features = problem.penalty, problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+    arrays = {"X": features, **_rows(problem, program, len(features)), "w": x}
+    risk = WrittenRisk(program, problem._groups, arrays["y"])
+    content: dict[str, Any] = {"risk": risk.atoms(), "l2": penalty.l2, "l1": penalty.l1}
     if penalty.ball is not None:
         kind = "L1" if isinstance(penalty.ball, L1Ball) else "L2"
-        numbers |= {"ball": kind, "radius": penalty.ball.radius}
-    return arrays, numbers
+        content |= {"ball": kind, "radius": penalty.ball.radius}
+    return content, arrays | risk.arrays
 
 
-def _graph(problem: Any, x: Array) -> tuple[dict[str, Array], dict[str, Any]]:
+def _rows(problem: Any, program: Program, rows: int) -> dict[str, Array]:
+    """Label, weight and query of each row; labels are 1 of positives, or grades. Rows without an order have 0."""
+    groups, qid = problem._groups, getattr(problem, "qid", None)
+    y, weight, queries = np.zeros(rows), np.ones(rows), np.zeros(rows, dtype=np.int64)
+    if isinstance(groups, Groups):
+        names = {leaf.axis.name for _, leaf in program.leaves}
+        if "rows" in names and groups.y.dtype.kind in "iufb":
+            y = np.asarray(groups.y, dtype=np.float64)
+        if names & {"positive", "negative"}:  # labels may be called anything
+            y = np.zeros(rows)
+            y[groups.positive.axis.rows] = 1.0
+        weight = weight if groups.all_weights is None else groups.all_weights
+        of_queries = as_groups(qid, rows)
+        queries = of_queries.spread(of_queries.query)
+    return {"y": y, "weight": weight, "query": queries}
+
+
+def _ranks(problem: Any, x: Array) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The parameters of a formulation on a graph, and the graph."""
+    if (name := _name(problem)) not in check.RANKS:
+        raise CertificateError(
+            f"{name} is not among the formulations on graphs that the checking programs know: {', '.join(check.RANKS)}."
+        )
+    return {"problem": name, **{key: _plain(getattr(problem, key)) for key in check.RANKS[name]}}, _graph(
+        problem, x
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise CertificateError("p = inf is not among what the checking programs know; take a finite p.")
+    if isinstance(value, np.ndarray):
+        raise CertificateError(
+            "a distribution for dangling nodes is not among what the checking programs know; give each dangling node "
+            "links of these weights, and export that."
+        )
+    return value
+
+
+def _graph(problem: Any, x: Array) -> dict[str, Array]:
     graph = problem.graph
     if x.ndim != 1:
         raise CertificateError(
-            "a batch of ranks is not among what the checking program knows; export one by one."
+            "a batch of ranks is not among what the checking programs know; export one by one."
         )
     weights = np.ones(graph.m) if graph.weights is None else graph.weights
     arrays = {"offsets": graph.offsets, "sources": graph.sources, "weights": weights, "x": x}
     if hasattr(problem, "personalization"):
         v = problem.personalization
         arrays["teleport"] = np.ones(graph.n) if v is None else v
-    return arrays, {}
+    return arrays
 
 
 def _write(folder: Path, arrays: dict[str, Array], large: int) -> tuple[dict[str, str], list[str]]:

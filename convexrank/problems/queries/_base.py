@@ -15,7 +15,7 @@ from convexrank.backend.jax_oracles import HostRisk
 from convexrank.data import QueryGroups, as_groups, check_vector, keep
 from convexrank.data.fields import Recorded, plain, recorded
 from convexrank.data.groups import gains
-from convexrank.modelling import log_mean_exp, total
+from convexrank.modelling import log_mean_exp, mean
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups
 from convexrank.problems._formulation import Formulation
@@ -288,7 +288,7 @@ class TopProbabilities(GradedQueries):
         """The divergence of each query, its terms beside the uniform distribution, so that they are small."""
         axis, q = f.rows.axis, self._distributions(f)
         entropy = axis.sums(q * np.log((q + (q == 0.0)) * axis.spread(axis.sizes)))
-        divergence = log_mean_exp(f.rows) - total(f.rows, q) + entropy
+        divergence = log_mean_exp(f.rows) - mean(f.rows, self._worth(f)) + entropy
         return divergence / recorded(axis.sizes) if self.normalize else divergence
 
     def _distributions(self, f: Groups) -> Recorded:

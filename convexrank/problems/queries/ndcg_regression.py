@@ -94,7 +94,7 @@ class NDCGRegression(GradedQueries):
             q = t / axis.spread(whole)
             # terms beside the uniform distribution are small
             entropy = axis.sums(q * np.log((q + (q == 0.0)) * axis.spread(axis.sizes)))
-            found = whole * (log_mean_exp(f.rows) - total(f.rows, q) + entropy)
+            found = whole * (log_mean_exp(f.rows) - mean(f.rows, t) + entropy)
         else:
             entropy = axis.sums(t * np.log(t + (t == 0.0)) - t)
             found = total(exp(f.rows)) - total(f.rows, t) + entropy
