@@ -30,6 +30,7 @@ import numpy as np
 from convexrank.backend import interruption
 from convexrank.backend.dual_numbers import Dual, elementary, plain
 from convexrank.backend.jax_oracles import uses_jax
+from convexrank.backend.traced import Traced
 
 # Those of cvxpy alone, and where they are: imported when they are used.
 _PLACE = "convexrank.problems._cvxpy"
@@ -181,7 +182,7 @@ class LogDomain:
 
 def _operand(x: Any, name: str) -> Any:
     """Return what an atom takes as it is: a number, an array of numbers; what JAX or cvxpy work on is not looked at."""
-    if isinstance(x, float | Dual) or is_cvxpy(x) or uses_jax(x):
+    if isinstance(x, float | Dual | Traced) or is_cvxpy(x) or uses_jax(x):
         return x
     from convexrank.data import check_real, check_real_array
 
@@ -201,6 +202,9 @@ def _lowered(
     Neither cvxpy nor JAX is imported without need.
     """
     arguments = tuple(_operand(materialize(operand), label) for label, operand in operands.items())
+    for argument in arguments:
+        if isinstance(argument, Traced):
+            return argument.of_atom(name, *arguments)
     if any(isinstance(argument, Dual) for argument in arguments):
         return elementary(name, *arguments)
     if any(map(is_cvxpy, arguments)):
@@ -330,6 +334,8 @@ def square(x: Any) -> Any:
 
         return cp.square(x)
     x = _operand(x, "x")
+    if isinstance(x, Traced):
+        return x.of_atom("square", x)
     with np.errstate(over="ignore"):  # infinity is the nearest number
         return x * x
 
@@ -378,6 +384,8 @@ def huber(x: Any, threshold: float = 1.0) -> Any:
         return 0.5 * cp.huber(x, threshold)  # type: ignore[arg-type]  # cvxpy's stub says int, floats are fine
     if isinstance(x, Dual):
         return elementary("huber", x, threshold)
+    if isinstance(x, Traced):
+        return x.of_atom("huber", x, threshold)
     if not uses_jax(x, threshold):
         return plain("huber", x, threshold)
     import jax.numpy as jnp

@@ -35,6 +35,7 @@ from convexrank.data.display import call_text, short_fields
 from convexrank.modelling import functions, rules
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.functions import Function
+from convexrank.modelling.tracing import named, traced
 
 __all__ = ["Custom", "ExpPrice", "Identity", "LogOnePlus", "Power", "Price", "priced", "resolve"]
 
@@ -399,7 +400,13 @@ def priced(price: Price, x: Node) -> Node:
         except TypeError as error:
             raise TypeError(f"price is {shown(price)}: {error}") from error
     exponent = rules.exponent(x)
-    return rules.apply(_own(price, exponent is not None), x if exponent is None else exponent)
+
+    def own() -> Node:
+        return rules.apply(_own(price, exponent is not None), x if exponent is None else exponent)
+
+    states_nothing = not hasattr(price, "line") and not hasattr(price, "log_line")
+    read = traced(price.g, x) if states_nothing else None
+    return own() if read is None else named(price, read, own)
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ import numpy as np
 
 from convexrank import losses
 from convexrank.data import as_groups
-from convexrank.modelling import functions, rules
+from convexrank.modelling import functions, loss_rules, rules
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.program import Program
@@ -125,14 +125,14 @@ class Expressions:
         if self.graded or self.draw.random() < 0.25:
             rows = self.affine_rows(self.f.rows, 1)
             other = rows if self.draw.random() < 0.5 else self.affine_rows(self.f.rows, 1)
-            return rules.pair_sums(phi, other, rows, self.f.grades)
+            return loss_rules.pair_sums(phi, other, rows, self.f.grades)
         ends = [self.f.positive, self.f.negative]
         if self.draw.random() < 0.2:
             ends.reverse()
         rows = [self.affine_rows(leaf, 1) for leaf in ends]
         if self.draw.random() < 0.4 and getattr(phi, "increasing", True):
-            return rules.pair_means(phi, *rows, self.draw.choice([0.05, 0.3, 0.5, 0.7, 1.0]))
-        return rules.pair_sums(phi, *rows)
+            return loss_rules.pair_means(phi, *rows, self.draw.choice([0.05, 0.3, 0.5, 0.7, 1.0]))
+        return loss_rules.pair_sums(phi, *rows)
 
     def convex_rows(self, depth: int) -> Node:
         draw, kind = self.draw, self.draw.randrange(9)
@@ -173,7 +173,7 @@ class Expressions:
         if draw.random() < 0.5:
             weights = np.array([draw.choice([0.1, 0.5, 1.0, 2.0]) for _ in rows.axis.rows])
         some = functions.softplus, functions.squared_hinge, functions.exp, functions.smooth_hinge(0.5)
-        return rules.threshold(
+        return loss_rules.threshold(
             rows, draw.choice(some), draw.choice([0.05, 0.5, 2.0]), draw.choice([0.5, 1.0, 3.0]), weights
         )
 

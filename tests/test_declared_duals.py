@@ -132,7 +132,7 @@ def test_without_what_bounds_the_minimiser_there_is_no_dual():
     assert instance(Push, False)._conjugate is not None  # distributions over rows bound it
     assert instance(Push, True)._conjugate is None
     assert instance(Graded, False, loss=losses.Hinge())._conjugate is not None  # no pair needs a multiplier
-    custom = losses.Custom(lambda z: cr.atoms.softplus(-z))
+    custom = losses.Custom(lambda z: cr.atoms.maximum(cr.atoms.softplus(-z), cr.atoms.positive(-2.0 * z)))
     assert instance(Graded, False, loss=custom, l2=0.1)._conjugate is None
     with pytest.raises(ValueError, match="has no dual"):
         instance(Graded, False, loss=custom, l2=0.1).dual()

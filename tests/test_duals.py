@@ -55,7 +55,7 @@ def test_others_say_which_have(name):
 
 
 def test_losses_of_the_callers_own_have_no_conjugate():
-    own = losses.Custom(lambda z: cr.atoms.square(cr.atoms.positive(2.0 - z)))
+    own = losses.Custom(lambda z: cr.atoms.maximum(cr.atoms.softplus(-z), cr.atoms.positive(-2.0 * z)))
     for problem in (cr.problems.RmaxPush(X, Y, own, l2=1.0), cr.problems.ConvexRisk(X, Y, own, l2=1.0)):
         with pytest.raises(ValueError, match="no conjugate of its risk is known"):
             problem.dual()

@@ -18,6 +18,7 @@ from convexrank.modelling import (
     cvxpy_reading,
     functions,
     log_sum_exp,
+    loss_rules,
     mean,
     pair_sums,
     program,
@@ -109,17 +110,17 @@ REFUSED = {
     "two groups": (lambda: F.positive + F.negative, "different rows", "negative and positive"),
     "no reduction": (lambda: rules.hinge(F.positive), "one number per row", "hinge(positive)"),
     "pairs of levels": (
-        lambda: rules.pair_sums(losses.Hinge(), rules.mean(F.positive), F.negative),
+        lambda: loss_rules.pair_sums(losses.Hinge(), rules.mean(F.positive), F.negative),
         "one entry per row",
         "mean(positive)",
     ),
     "pairs of a convex part": (
-        lambda: rules.pair_sums(losses.Hinge(), rules.exp(F.positive), F.negative),
+        lambda: loss_rules.pair_sums(losses.Hinge(), rules.exp(F.positive), F.negative),
         "affine",
         "exp(positive)",
     ),
     "the name of a loss": (
-        lambda: rules.pair_sums("hinge", F.positive, F.negative),
+        lambda: loss_rules.pair_sums("hinge", F.positive, F.negative),
         "takes a loss",
         "'hinge'",
     ),
@@ -163,11 +164,11 @@ def test_what_is_not_convex_is_refused_with_its_place(case):
         (lambda: rules.spectral_sum(F.positive, ("top", 1.5)), "at most 1"),
         (lambda: rules.spectral_sum(F.positive, ("top", 0)), "at least 1"),
         (lambda: rules.huber(F.positive, 0.0), "width is 0.0"),
-        (lambda: rules.pair_means(losses.Hinge(), F.positive, F.negative, 0.0), "lowest is 0.0"),
-        (lambda: rules.pair_means(losses.Hinge(), F.positive, F.negative, 1.1), "lowest is 1.1"),
+        (lambda: loss_rules.pair_means(losses.Hinge(), F.positive, F.negative, 0.0), "lowest is 0.0"),
+        (lambda: loss_rules.pair_means(losses.Hinge(), F.positive, F.negative, 1.1), "lowest is 1.1"),
         (lambda: rules.power(rules.hinge(F.positive), math.inf), "p is inf"),
-        (lambda: rules.pair_sums(losses.Hinge(), F.rows, F.rows, F.grades[1:]), "one group"),
-        (lambda: rules.pair_sums(losses.Hinge(), F.positive, F.negative, F.grades), "one group"),
+        (lambda: loss_rules.pair_sums(losses.Hinge(), F.rows, F.rows, F.grades[1:]), "one group"),
+        (lambda: loss_rules.pair_sums(losses.Hinge(), F.positive, F.negative, F.grades), "one group"),
     ],
 )
 def test_wrong_numbers_are_refused(make, message):
@@ -179,7 +180,7 @@ def test_wrong_numbers_are_refused(make, message):
 
 
 def errors(upper, lower):
-    return rules.pair_sums(losses.Exponential(), upper, lower)
+    return loss_rules.pair_sums(losses.Exponential(), upper, lower)
 
 
 PRINTED = {
@@ -216,7 +217,7 @@ def test_at_a_threshold_the_mean_loss_of_each_query_is_the_target(loss, weighted
     rng = np.random.default_rng(0)
     axis, scores = F.rows.axis, rng.normal(size=len(F.y))
     weights = rng.uniform(0.5, 2.0, size=len(axis.rows)) if weighted else axis.weights
-    node = rules.threshold(2.0 * F.rows, loss, 0.3, 1.5, None if not weighted else weights)
+    node = loss_rules.threshold(2.0 * F.rows, loss, 0.3, 1.5, None if not weighted else weights)
     made = program.Program(node, len(F.y))
     levels = axis.spread(made.up(scores)[0][-1])
     reached = [loss.plain(1.5 * (2.0 * scores[row] - t)) for row, t in zip(axis.rows, levels, strict=True)]
@@ -283,7 +284,7 @@ def test_means_over_the_lowest_rows_count_one_pair_after_the_other(share):
     rng, qid = np.random.default_rng(1), np.arange(13) // 7
     y, scores, weights = np.arange(13) % 2 * 1.0, rng.normal(size=13), rng.integers(1, 4, size=13) * 1.0
     f = Groups(y, as_groups(qid, 13), weights)
-    node = total(rules.pair_means(losses.Logistic(), 2.0 * f.positive, f.negative, share))
+    node = total(loss_rules.pair_means(losses.Logistic(), 2.0 * f.positive, f.negative, share))
     wanted = 0.0
     for k in np.flatnonzero(y == 0.0):
         above = np.flatnonzero((y == 1.0) & (qid == qid[k]))
@@ -376,8 +377,8 @@ FALLING = {
     "log-sum-exp of softplus": lambda f: log_sum_exp(softplus(f.rows)),
     "two of softplus": lambda f: rules.mean_of_highest(softplus(f.rows), 2),
     "two of hinges": lambda f: rules.mean_of_highest(rules.hinge(f.rows), 2),
-    "threshold of softplus": lambda f: rules.threshold(f.rows, functions.softplus, 0.5, 2.0),
-    "threshold of squared hinges": lambda f: rules.threshold(
+    "threshold of softplus": lambda f: loss_rules.threshold(f.rows, functions.softplus, 0.5, 2.0),
+    "threshold of squared hinges": lambda f: loss_rules.threshold(
         softplus(f.rows), functions.squared_hinge, 0.5, 2.0
     ),
     "levels": lambda f: total(rules.cumulative_log_sum_exp(f.rows, f.grades)),
@@ -682,7 +683,7 @@ def test_a_slope_that_floats_choose_at_a_kink_lies_as_far_below_as_the_slack_say
     f = Groups(np.array([1.0, 0.0, 0.0]), None)
     roots = (
         total(pair_sums(functions.hinge, f.positive, f.negative)),
-        total(rules.pair_means(functions.hinge, f.positive, f.negative, 0.5)),
+        total(loss_rules.pair_means(functions.hinge, f.positive, f.negative, 0.5)),
     )
     with at_precision(128):
         scores = in_balls(np.array([1.0, 2.0**-80, -3.0]))
@@ -747,7 +748,7 @@ def test_blocks_of_pairs_have_every_pair_once(graded, listed, monkeypatch):
 def test_certificates_of_very_many_pairs_are_those_of_a_list(kind, loss, monkeypatch):
     f, scores = grades_of_queries(kind == "graded"), np.random.default_rng(0).normal(size=20)
     if kind == "lowest":
-        node = rules.pair_means(loss, f.positive, f.negative, 0.5)
+        node = loss_rules.pair_means(loss, f.positive, f.negative, 0.5)
     else:
         node = pair_sums(
             loss, *((f.rows, f.rows, f.grades) if kind == "graded" else (f.positive, f.negative))

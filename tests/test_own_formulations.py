@@ -308,12 +308,12 @@ def test_a_loss_of_ones_own_has_a_name_and_a_sign():
         def risk(self, f):
             return mean(pair_sums(self.loss, f.positive, f.negative))
 
-    def formula(**options):
-        return Own(
-            X, SEPARABLE, loss=cr.losses.Custom(lambda z: atoms.softplus(-z), **options), l2=1.0
-        ).formula()
+    def formula(function=lambda z: atoms.softplus(-z), **options):
+        return Own(X, SEPARABLE, loss=cr.losses.Custom(function, **options), l2=1.0).formula()
 
-    assert r"\operatorname{loss}\bigl(-(" in formula()
+    assert r"\log\bigl(1 + e^{f_{k} - f_{i}}\bigr)" in formula()
+    steepest = formula(lambda z: atoms.maximum(atoms.softplus(-z), atoms.positive(-2.0 * z)))
+    assert r"\operatorname{loss}\bigl(-(" in steepest  # no sum of known functions
     assert r"\operatorname{two\_fold}\bigl(-(" in formula(name="two_fold")
     assert r" \ell_2\bigl(-(" in formula(name="two_fold", latex=r"\ell_2")
     assert "two_fold" in repr(cr.losses.Custom(lambda z: atoms.softplus(-z), name="two_fold"))

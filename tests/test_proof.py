@@ -304,7 +304,10 @@ def test_a_proof_on_19_020_rows_is_fast():
         (cr.problems.RankCosine(X, Y, l2=0.1), "not convex"),
         (cr.problems.ConsensusRank.random(1), "no bound on an error but a residual"),
         (cr.problems.RealizableLink.random(0), "has no form in balls"),
-        (cr.problems.Push(X, Y, cr.prices.Custom(lambda r: r + 1.0), l2=0.1), "has no form in balls"),
+        (
+            cr.problems.Push(X, Y, cr.prices.Custom(lambda r: r * cr.atoms.log1p(r)), l2=0.1),
+            "has no form in balls",
+        ),
         (cr.problems.PNormPush([[1.0], [0.0]], [1, 0], 4.0, l1=1e-9), "pass l2, or more l1"),
     ],
 )

@@ -270,7 +270,9 @@ def test_l1_max_says_where_it_is_not_known(loss):
 
     X, y = data(5, rows=30, columns=3)
     problem = {
-        "price": lambda: cr.problems.Push(X, y, prices.Custom(lambda r: atoms.positive(r - 3.0)), l1=1.0),
+        "price": lambda: cr.problems.Push(
+            X, y, prices.Custom(lambda r: atoms.maximum(r, r**2 / 2.0)), l1=1.0
+        ),
         "loss": lambda: cr.problems.RmaxPush(X, y, losses.Custom(lambda z: atoms.positive(-z)), l1=1.0),
         "order": lambda: cr.problems.LearnedDivergence(X.toarray(), y, l1=1.0),
     }[loss]()

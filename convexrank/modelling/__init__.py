@@ -7,6 +7,7 @@ of this folder are its readings, one each.
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.functions import Function
 from convexrank.modelling.groups import Groups
+from convexrank.modelling.loss_rules import loss_of, pair_means, pair_sums, threshold, total_loss
 from convexrank.modelling.rules import (
     apply,
     cumulative_log_sum_exp,
@@ -20,16 +21,12 @@ from convexrank.modelling.rules import (
     maximum,
     mean,
     mean_of_highest,
-    pair_means,
-    pair_sums,
     power,
     softplus,
     spectral_sum,
     square,
     squared_hinge,
-    threshold,
     total,
-    total_loss,
 )
 
 __all__ = [
@@ -45,6 +42,7 @@ __all__ = [
     "log_mean_exp",
     "log_one_plus",
     "log_sum_exp",
+    "loss_of",
     "maximum",
     "mean",
     "mean_of_highest",

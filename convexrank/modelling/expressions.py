@@ -8,7 +8,7 @@ the readings, one file each; here is only what it is made of.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -285,6 +285,16 @@ class Affine(Node):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Stated(Affine):
+    """An expression that formulas print as another one: that of a function that has a name of its own."""
+
+    printed: Node = field(kw_only=True)
+
+    def __str__(self) -> str:
+        return str(self.printed)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class OfOne(Node):
     """A function of one expression."""
 
@@ -553,6 +563,32 @@ def rows_of(x: Node) -> Axis:
 def affine(x: Node) -> Affine:
     """Return a node as a sum of one term."""
     return x if isinstance(x, Affine) else Affine(x.axis, ((1.0, x),))
+
+
+def unstated(node: Node, known: dict[int, Node] | None = None) -> Node:
+    """Return an expression without the names that formulas print: what readings see."""
+    known = {} if known is None else known
+    if id(node) not in known:
+        args = [unstated(part, known) for part in node.args]
+        known[id(node)] = node if not _has_names(node, args) else _renewed(node, args)
+    return known[id(node)]
+
+
+def _has_names(node: Node, args: list[Node]) -> bool:
+    return isinstance(node, Stated) or any(a is not b for a, b in zip(args, node.args, strict=True))
+
+
+def _renewed(node: Any, args: list[Node]) -> Node:
+    match node:
+        case Stated():
+            return args[0]
+        case Affine():
+            factors = (c for c, _ in node.exact_terms)
+            return Affine(node.axis, tuple(zip(factors, args, strict=True)), node.exact_constant)
+        case PairSums():
+            return replace(node, upper=args[0], lower=args[1])
+        case _:
+            return replace(node, x=args[0])
 
 
 def is_affine(node: Node) -> bool:

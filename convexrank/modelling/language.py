@@ -226,6 +226,8 @@ def _formula(node: tree.Node) -> str:
             return r"\bigl(f_{i} - f_{k}\bigr)"
         case tree.Scores():
             return f"f_{{{_letters(node.axis)[0]}}}"
+        case tree.Stated():
+            return _formula(node.printed)
         case tree.Affine():
             return _sum(node)
         case tree.Dot():

@@ -53,7 +53,10 @@ class Program:
     """
 
     def __init__(self, root: tree.Node, rows: int) -> None:
-        self.root, self.rows = root, rows
+        #: The risk as it is printed, with the names that losses and prices have.
+        self.printed = root
+        self.root = root = tree.unstated(root)
+        self.rows = rows
         #: Whether there are so many rows that the clock is looked at between nodes.
         self.takes_long = rows >= MANY
         self.nodes: list[tree.Node] = []

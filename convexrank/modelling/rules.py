@@ -17,14 +17,14 @@ from convexrank.data.fields import Recorded, plain, recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
 from convexrank.modelling.functions import Function
-from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
+from convexrank.modelling.levels import CumulativeLogSumExp
 
 Array = np.ndarray
 
 
 def apply(function: Function, x: tree.Node) -> tree.Node:
     """Return a function of each entry."""
-    return tree.Elementwise(function, _expression(x))
+    return tree.Elementwise(function, checked_expression(x))
 
 
 def exp(x: tree.Node) -> tree.Node:
@@ -49,17 +49,17 @@ def squared_hinge(x: tree.Node) -> tree.Node:
 
 def huber(x: tree.Node, width: float = 1.0) -> tree.Node:
     """Return Huber's function of an affine expression: half the square up to a width, a line beyond."""
-    return apply(functions.huber(_positive(width, "width")), x)
+    return apply(functions.huber(checked_positive(width, "width")), x)
 
 
 def square(x: tree.Node) -> tree.Node:
     """Return the square, entry by entry, of an affine expression or of what is at least 0 by its form."""
-    return power(x, 2.0) if is_nonnegative(_expression(x)) else apply(functions.square, x)
+    return power(x, 2.0) if is_nonnegative(checked_expression(x)) else apply(functions.square, x)
 
 
 def power(x: tree.Node, p: float) -> tree.Node:
     """Return xᵖ for p ≥ 1 and x ≥ 0 by its form; of an exponential (eᵃ)ᵖ = e^(pa) for every p > 0."""
-    p, a = _positive(p, "p"), exponent(_expression(x))
+    p, a = checked_positive(p, "p"), exponent(checked_expression(x))
     if a is not None:
         return exp(p * a)
     if p == 1.0:
@@ -69,6 +69,10 @@ def power(x: tree.Node, p: float) -> tree.Node:
             f"({x})^{p:g} is not convex: a power below 1 is convex of an exponential only, such as pair_sums of the "
             "exponential loss."
         )
+    if (
+        isinstance(x, tree.Elementwise) and x.function is functions.hinge
+    ):  # a power of (1 + x)₊ is one function
+        return squared_hinge(x.x) if p == 2.0 else apply(functions.power_of_positive(p), 1.0 + x.x)
     if not is_nonnegative(x):
         raise TypeError(
             f"({x})^{p:g} may be a power of a negative number, and not convex there; take the square, or the power of "
@@ -79,7 +83,7 @@ def power(x: tree.Node, p: float) -> tree.Node:
 
 def log(x: tree.Node) -> tree.Node:
     """Return the logarithm of an exponential, or of a sum of exponentials; of anything else it is not convex."""
-    a = exponent(_expression(x))
+    a = exponent(checked_expression(x))
     if a is not None:
         return a
     if isinstance(x, tree.Dot) and (x.weights > 0.0).all() and (inner := exponent(x.x)) is not None:
@@ -92,7 +96,7 @@ def log(x: tree.Node) -> tree.Node:
 
 def log_one_plus(x: tree.Node) -> tree.Node:
     """Return log(1 + eᵃ) for x = eᵃ; of anything else it is concave."""
-    a = exponent(_expression(x))
+    a = exponent(checked_expression(x))
     if a is None:
         raise TypeError(f"log(1 + {x}) is not convex: it is convex of an exponential only.")
     return softplus(a)
@@ -100,12 +104,12 @@ def log_one_plus(x: tree.Node) -> tree.Node:
 
 def total(x: tree.Node, weights: Any = None) -> tree.Node:
     """Return Σ c x over the rows of each query; by default c are the weights of the rows."""
-    return tree.Dot(x, _weights(x, weights))
+    return tree.Dot(x, checked_weights(x, weights))
 
 
 def mean(x: tree.Node, weights: Any = None) -> tree.Node:
     """Return the weighted mean over the rows of each query."""
-    found = tree.Dot(x, _weights(x, weights), True)
+    found = tree.Dot(x, checked_weights(x, weights), True)
     if (found.over.sums(found.weights) == 0.0).any():
         raise ValueError(
             f"weights of {x} add up to 0 in a query, so that there is no mean; give others, or a total."
@@ -115,41 +119,12 @@ def mean(x: tree.Node, weights: Any = None) -> tree.Node:
 
 def log_sum_exp(x: tree.Node, weights: Any = None) -> tree.Node:
     """Return log Σ c eˣ over the rows of each query."""
-    return _log_sum_exp(x, _weights(x, weights, positive=True), False)
+    return _log_sum_exp(x, checked_weights(x, weights, positive=True), False)
 
 
 def log_mean_exp(x: tree.Node, weights: Any = None) -> tree.Node:
     """Return log Σ c eˣ / Σ c over the rows of each query."""
-    return _log_sum_exp(x, _weights(x, weights, positive=True), True)
-
-
-def threshold(x: tree.Node, loss: Any, target: float, scale: float = 1.0, weights: Any = None) -> tree.Node:
-    r"""Return the least t of each query for which the mean of ℓ(b(t − x)) is at most a target: a smooth quantile.
-
-    With a loss of at least 1 at margins up to 0, at most the share ``target`` of the rows has x at or above t.
-
-    Parameters
-    ----------
-    x : expression
-        One number per row.
-    loss : Loss or Function
-        A smooth loss ℓ whose infimum is 0, such as ``losses.SquaredHinge()``; or a function φ with ℓ(z) = φ(−z). For
-        the exponential this is a log-mean-exp.
-    target : float
-        A number τ above 0.
-    scale : float
-        The factor b above 0. As it grows, t goes to the maximum.
-    weights : array, optional
-        Weights of the rows in the mean, greater than 0; their own by default.
-    """
-    phi, b, tau = _function_of(loss, "threshold"), _positive(scale, "scale"), _positive(target, "target")
-    if phi is functions.exp:
-        return (log_mean_exp(b * x, weights) - np.log(recorded(tau))) / b
-    if not (phi.smooth and phi.increasing and phi.least == 0.0):
-        raise ValueError(
-            f"threshold takes a smooth loss that falls to 0, such as squared_hinge, and got {phi.name}."
-        )
-    return Threshold(x, _weights(x, weights, positive=True), phi, b, tau)
+    return _log_sum_exp(x, checked_weights(x, weights, positive=True), True)
 
 
 def cumulative_log_sum_exp(x: tree.Node, grades: Any, weights: Any = None) -> tree.Node:
@@ -164,7 +139,7 @@ def cumulative_log_sum_exp(x: tree.Node, grades: Any, weights: Any = None) -> tr
     weights : array, optional
         Factors c greater than 0; by default the weights of the rows.
     """
-    c = _weights(x, weights, positive=True)
+    c = checked_weights(x, weights, positive=True)
     found = np.asarray(grades, dtype=np.float64)
     if found.shape != c.shape or not np.isfinite(found).all():
         raise ValueError(
@@ -190,7 +165,7 @@ def _log_sum_exp(x: tree.Node, weights: Array, mean: bool) -> tree.Node:
 
 def maximum(x: tree.Node) -> tree.Node:
     """Return the largest entry of each query."""
-    axis = _expression(x).axis
+    axis = checked_expression(x).axis
     ones = np.ones(0 if axis is None else len(axis.rows))
     found = tree.Maximum(x, ones, np.ones(x.leaf.axis.count))
     _ = found.over  # refused here where there are no rows
@@ -209,7 +184,7 @@ def mean_of_highest(
         raise TypeError(
             f"mean_of_highest takes a count or a share: count is {shown(count)}, share {shown(share)}, expected one."
         )
-    a = plain(_weights(x, weights, positive=True))
+    a = plain(checked_weights(x, weights, positive=True))
     if share is not None:
         if check_share(share, "share") == 1.0:
             return mean(x, weights)
@@ -249,82 +224,6 @@ def spectral_sum(x: tree.Node, spectrum: Any, weights: Any = None) -> tree.Node:
     return sum(means[1:], means[0])
 
 
-def pair_sums(loss: Any, upper: tree.Node, lower: tree.Node, grades: Any = None) -> tree.Node:
-    r"""Return :math:`\sum_i a_i \ell(x_i - x_k)` for each lower row k, over the upper rows i of its query.
-
-    Parameters
-    ----------
-    loss : Loss or Function
-        A loss ℓ(z) of :mod:`convexrank.losses`, convex and not increasing; or a function φ with ℓ(z) = φ(−z).
-    upper, lower : expression
-        Affine expressions with one entry per row; pushes take ``f.positive`` and ``f.negative``.
-    grades : ndarray, optional
-        Grades of the rows, where upper and lower are the same group: pairs with a higher upper grade count.
-    """
-    phi = _function_of(loss, "pair_sums")
-    if not all(tree.is_affine(_expression(x)) and x.axis is not None for x in (upper, lower)):
-        raise TypeError(
-            f"pair_sums takes affine expressions of the scores with one entry per row, and got {upper} and {lower}."
-        )
-    if grades is None and phi is functions.exp:
-        return exp(lower + log_sum_exp(-upper))
-    if grades is not None:
-        grades = np.asarray(grades, dtype=np.float64)
-        if upper.axis is not lower.axis or upper.axis is None or grades.shape != upper.axis.rows.shape:
-            raise ValueError(
-                "grades are those of one group of rows, which are both the upper and the lower ones."
-            )
-    return tree.PairSums(phi, upper, lower, grades)
-
-
-def pair_means(loss: Any, upper: tree.Node, lower: tree.Node, lowest: Any) -> tree.Node:
-    r"""Return for each lower row k the mean of :math:`\ell(x_i - x_k)` over the lowest upper rows i of its query.
-
-    Parameters
-    ----------
-    loss : Loss or Function
-        A loss ℓ(z), convex and not increasing; or a function φ with ℓ(z) = φ(−z).
-    upper, lower : expression
-        Affine expressions with one entry per row; pushes take ``f.positive`` and ``f.negative``.
-    lowest : float
-        The share of the upper rows of each query that counts, above 0 and at most 1, by weight.
-    """
-    phi, share = _function_of(loss, "pair_means"), plain(lowest)
-    if not 0.0 < share <= 1.0:
-        raise ValueError(f"lowest is {share}, expected a number above 0 and at most 1.")
-    sums = pair_sums(phi, upper, lower)
-    axis, low = tree.rows_of(upper), tree.rows_of(lower)
-    whole = axis.sums(recorded(axis.weights))
-    if share == 1.0:
-        return sums * (1.0 / whole)[low.query]
-    if not phi.increasing:
-        raise ValueError(
-            f"pair_means takes a loss that does not increase, whose worst upper rows are the lowest; got {phi.name}."
-        )
-    highest = tree.Highest(-1.0 * upper, axis.stored_weights, lowest * whole)
-    return tree.PairMeans(phi, upper, lower, lowest=highest)
-
-
-def total_loss(loss: Any, margins: tree.Node, weights: Any = None) -> tree.Node:
-    """Return Σ c ℓ(x) of a loss over the rows of each query; that of the exponential is one of a log-sum-exp."""
-    phi = _function_of(loss, "total_loss")
-    if phi is functions.exp:
-        return exp(log_sum_exp(-margins, weights))
-    return total(apply(phi, -margins), weights)
-
-
-def _function_of(loss: Any, what: str) -> Function:
-    """The function φ(x) = ℓ(−x) of a loss, or a function as it is."""
-    if isinstance(loss, Function):
-        return loss
-    if not all(hasattr(loss, name) for name in ("smooth", "attained", "factorises")):
-        raise TypeError(
-            f"{what} takes a loss, and got {shown(loss)}, expected one such as "
-            "convexrank.losses.Hinge() or losses.Custom(function), or a Function."
-        )
-    return functions.of_loss(loss)
-
-
 def _multiple(x: tree.Node) -> tuple[Any, tree.Node]:
     """Factor and node of what is a multiple of one node."""
     single = (
@@ -360,20 +259,23 @@ def is_nonnegative(x: tree.Node) -> bool:
             return False
 
 
-def _expression(x: Any) -> tree.Node:
+def checked_expression(x: Any) -> tree.Node:
+    """Return what is an expression; refuse anything else."""
     if isinstance(x, tree.Node):
         return x
     raise TypeError(f"{x!r} is no expression of the scores; write it with f.positive, f.negative or f.rows.")
 
 
-def _positive(value: float, name: str) -> float:
+def checked_positive(value: float, name: str) -> float:
+    """Return a finite number above 0; refuse others."""
     if not 0.0 < value < np.inf:
         raise ValueError(f"{name} is {value}, expected a finite number greater than 0.")
     return float(value)
 
 
-def _weights(x: tree.Node, weights: Any, positive: bool = False) -> Array:
-    axis = _expression(x).axis
+def checked_weights(x: tree.Node, weights: Any, positive: bool = False) -> Array:
+    """Return weights of the rows of an expression, by default their own."""
+    axis = checked_expression(x).axis
     if axis is None:
         raise TypeError(f"{x} has one number per query already, and no rows to reduce.")
     if weights is None:

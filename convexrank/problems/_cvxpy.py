@@ -13,7 +13,7 @@ from convexrank.atoms import is_cvxpy
 from convexrank.backend.cached import cached_property
 from convexrank.core.results import CertificateError
 from convexrank.data import check_real_array, keep, read_array, shown
-from convexrank.modelling import rules
+from convexrank.modelling import loss_rules, rules
 from convexrank.modelling.cvxpy_reading import Cvxpy
 from convexrank.modelling.expressions import Axis, Node, Scores
 from convexrank.modelling.language import read
@@ -92,7 +92,7 @@ def pair_sums(loss: Any, upper: Any, lower: Any) -> Any:
     >>> problem.is_dcp(), round(float(problem.solve(solver=cp.CLARABEL)), 6)
     (True, 2.0)
     """
-    return _read(lambda u, v: rules.pair_sums(loss, u, v), upper=upper, lower=lower)
+    return _read(lambda u, v: loss_rules.pair_sums(loss, u, v), upper=upper, lower=lower)
 
 
 def log_mean_exp(x: Any) -> Any:

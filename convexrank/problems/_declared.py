@@ -302,7 +302,9 @@ class Declared(LinearScores):
             for letter, own in (("g", "price"), (r"\ell", "loss")):
                 sign = getattr(getattr(self, own, None), "latex", None)
                 documented += rf", \qquad {letter} = {sign}" if sign else ""
-        return documented or latex(self.program.root) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
+        return (
+            documented or latex(self.program.printed) + r" + \frac{\lambda_2}{2}\|w\|_2^2 + \lambda_1\|w\|_1"
+        )
 
     # --- far out, and at 0 ----------------------------------------------------------------------------------------
 

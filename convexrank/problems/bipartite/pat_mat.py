@@ -9,7 +9,7 @@ import numpy as np
 from convexrank import losses
 from convexrank.core.results import Solution
 from convexrank.data import check_choice, check_positive, check_probability, keep
-from convexrank.modelling import Groups, Node, apply, mean, threshold
+from convexrank.modelling import Groups, Node, loss_of, mean, threshold
 from convexrank.modelling.program import Program
 from convexrank.problems._declared import Declared
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
@@ -90,7 +90,7 @@ class PatMat(Bipartite):
 
     def risk(self, f: Groups) -> Node:
         """Return the risk."""
-        return mean(apply(self.loss.phi, self._threshold(f) - f.positive))
+        return mean(loss_of(self.loss, f.positive - self._threshold(f)))
 
     # positives above negatives are not enough where the threshold is one of all rows
     _is_separating = Declared._is_separating

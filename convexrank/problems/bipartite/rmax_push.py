@@ -9,7 +9,7 @@ import numpy as np
 from convexrank import losses
 from convexrank.core.results import Solution
 from convexrank.data import keep
-from convexrank.modelling import Groups, Node, apply, maximum, mean
+from convexrank.modelling import Groups, Node, loss_of, maximum, mean
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._trivial_top import limit_problem, trivial_remark
 from convexrank.problems.bipartite.p_norm_push import PNormPush
@@ -61,7 +61,7 @@ class RmaxPush(Bipartite):
 
     def risk(self, f: Groups) -> Node:
         """Return the risk."""
-        return mean(apply(self.loss.phi, maximum(f.negative) - f.positive))
+        return mean(loss_of(self.loss, f.positive - maximum(f.negative)))
 
     def _remark(self, solution: Solution) -> str:
         """Return a remark where the minimum is w = 0."""

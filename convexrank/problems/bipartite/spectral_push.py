@@ -9,7 +9,7 @@ import numpy as np
 from convexrank import losses
 from convexrank.core.results import Solution
 from convexrank.data import check_spectrum, keep
-from convexrank.modelling import Groups, Node, apply, mean, spectral_sum
+from convexrank.modelling import Groups, Node, loss_of, mean, spectral_sum
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._trivial_top import remark_on_few
 
@@ -75,7 +75,7 @@ class SpectralPush(Bipartite):
 
     def risk(self, f: Groups) -> Node:
         """Return the risk."""
-        return mean(apply(self.loss.phi, spectral_sum(f.negative, self.spectrum) - f.positive))
+        return mean(loss_of(self.loss, f.positive - spectral_sum(f.negative, self.spectrum)))
 
     def _remark(self, solution: Solution) -> str:
         """Return a remark where the minimum is w = 0."""

@@ -17,7 +17,7 @@ from convexrank.data import (
     keep,
     keep_checked,
 )
-from convexrank.modelling import apply, total
+from convexrank.modelling import loss_of, total
 from convexrank.modelling.expressions import Axis, Node, Scores
 from convexrank.problems._declared import Declared
 from convexrank.problems.bipartite._base import random_features
@@ -185,7 +185,7 @@ class PairRule(Declared):
     def risk(self, f: _Decided) -> Node:
         """The sum of the costs of the pairs that have an order, over the number of all ordered pairs."""
         n, orders = len(self.y), 2.0 if self.antisymmetric else 1.0
-        return total(apply(self.cost.phi, f.rule * -f.signs)) * (orders / (n * (n - 1.0)))
+        return total(loss_of(self.cost, f.rule * f.signs)) * (orders / (n * (n - 1.0)))
 
     @property
     def _ball(self) -> L1Ball | L2Ball | None:  # type: ignore[override]

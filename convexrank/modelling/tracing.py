@@ -1,0 +1,147 @@
+"""Losses and prices of one's own, read from their atoms: expressions, of which all else follows as of any other.
+
+A function is called with an expression in place of a number. What is no sum of known functions, or not convex by its
+form, is not read, and stays a function in the readings that atoms have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from convexrank.backend.traced import Traced
+from convexrank.data.fields import recorded
+from convexrank.modelling import expressions as tree
+from convexrank.modelling import rules
+from convexrank.modelling.functions import Function
+from convexrank.modelling.program import Program
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class _Read(Traced):
+    """An expression, with the arithmetic and the atoms of numbers."""
+
+    node: tree.Node
+    __array_ufunc__: ClassVar[None] = None
+
+    def __add__(self, other: Any) -> _Read:
+        return _Read(self.node + _plain(other))
+
+    def __sub__(self, other: Any) -> _Read:
+        return _Read(self.node - _plain(other))
+
+    def __rsub__(self, other: Any) -> _Read:
+        return _Read(other - self.node)
+
+    def __mul__(self, other: Any) -> _Read:
+        return _Read(self.node * _plain(other))
+
+    def __truediv__(self, other: Any) -> _Read:
+        return _Read(self.node / _plain(other))
+
+    def __neg__(self) -> _Read:
+        return _Read(-self.node)
+
+    def __pow__(self, exponent: Any) -> _Read:
+        return self.of_atom("power", self, exponent)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def of_atom(self, name: str, *operands: Any) -> _Read:
+        """Return an atom of expressions."""
+        return _Read(_ATOMS[name](*map(_plain, operands)))
+
+
+def _plain(x: Any) -> Any:
+    return x.node if isinstance(x, _Read) else x
+
+
+def _positive(x: tree.Node) -> tree.Node:
+    return rules.hinge(x - recorded(1.0))
+
+
+def _power(x: tree.Node, p: float) -> tree.Node:
+    return rules.square(x) if p == 2.0 else rules.power(x, p)
+
+
+def _maximum(x: Any, y: Any) -> tree.Node:
+    first, second = (x, y) if isinstance(x, tree.Node) else (y, x)
+    return second + _positive(first - second)
+
+
+_ATOMS: dict[str, Callable[..., tree.Node]] = {
+    "exp": rules.exp,
+    "huber": rules.huber,
+    "log": rules.log,
+    "log1p": rules.log_one_plus,
+    "maximum": _maximum,
+    "positive": _positive,
+    "power": _power,
+    "softplus": rules.softplus,
+    "square": rules.square,
+}
+
+
+def traced(function: Callable[[Any], Any], x: tree.Node) -> tree.Node | None:
+    """Return a function of an expression as one; None where it cannot be read, or is not convex by its form."""
+    try:
+        found = function(_Read(x))
+        node = found.node if isinstance(found, _Read) else None
+        if node is None:
+            return None
+        level = node if node.axis is None else rules.total(node)
+        Program(level, 0)  # which checks that it is convex
+    except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError):
+        return None
+    return node
+
+
+def named(function: Any, found: tree.Node, printed: Callable[[], tree.Node]) -> tree.Node:
+    """Return an expression that formulas print by the name of a loss or price, where the caller gave it one."""
+    if getattr(function, "name", None) is None and getattr(function, "latex", None) is None:
+        return found
+    return tree.Stated(found.axis, ((1.0, found),), printed=printed())
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A term c φ(s x + b) of a function of x."""
+
+    factor: Any
+    function: Function
+    scale: Any
+    shift: Any
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is φ(x)."""
+        return self.factor == 1.0 and self.scale == 1.0 and not self.shift
+
+
+@lru_cache(maxsize=256)
+def pieces(loss: Callable[[Any], Any]) -> tuple[Piece, ...] | None:
+    """Return terms whose sum is ℓ(−x), each of a known function of an increasing line; None where it has others."""
+    one = np.ones(1)
+    leaf = tree.Scores(tree.Axis("x", np.zeros(1, dtype=np.intp), one, np.zeros(1, dtype=np.intp), 1))
+    node = traced(lambda x: loss(-x), leaf)
+    if node is None:
+        return None
+    whole = tree.affine(node)
+    found = [_piece(c, part) for c, part in whole.exact_terms]
+    return None if np.any(whole.constant) or None in found else tuple(found)  # type: ignore[return-value]
+
+
+def _piece(factor: Any, part: tree.Node) -> Piece | None:
+    if not isinstance(part, tree.Elementwise) or not part.function.increasing:
+        return None
+    line = tree.affine(part.x)
+    if len(line.terms) != 1 or not isinstance(line.args[0], tree.Scores) or not line.terms[0][0] > 0.0:
+        return None
+    return Piece(factor, part.function, line.exact_terms[0][0], line.exact_constant)
