@@ -225,3 +225,12 @@ def test_a_witness_that_is_not_inside_is_no_evidence():
         for weights in ([0.5, 0.5], [1.0, 0.0], [1.0, -1e-6]):
             proof = problem.prove([0.0, 0.0], cr.Witness(np.array(points), np.array(weights)))
             assert proof.gap >= at_zero - best.value - 1e-9
+
+
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [20, 134, 154, 170, 282, 323, 336, 342])
+def test_a_share_of_the_rows_that_is_no_float_is_proved(seed):
+    """The product .2 · 20 is above 4 and rounds to 4: hardly anything is left for the row at the border."""
+    problem = cr.problems.PartialAUC.random(seed)
+    solution = problem.solve()
+    assert problem.prove(solution).gap <= 2.0 * solution.gap + tolerance("summation")

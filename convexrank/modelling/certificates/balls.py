@@ -26,7 +26,6 @@ from convexrank.modelling.functions import Function
 from convexrank.modelling.language import Language
 from convexrank.modelling.levels import CumulativeLogSumExp, Threshold, values_and_parts
 from convexrank.modelling.program import Program
-from convexrank.modelling.steps import highest_rows
 
 Array = np.ndarray
 
@@ -363,25 +362,15 @@ def _threshold(node: Threshold, x: Array) -> tuple[Array, Array, Array]:
 def _highest(node: tree.Highest, x: Array) -> tuple[Array, Array, Array]:
     """The mean of the highest; shares chosen in floats, and how far the mean with these lies below."""
     axis, weights = node.over, in_balls(node.weights)
-    parts = np.split(x, axis.starts[1:-1])
+    ends = axis.starts[1:-1]
+    parts, found = np.split(x, ends), []
+    asked = in_balls(node.masses) if isinstance(node, tree.Maximum) else in_balls(node.exact_asked)
+    for part, own, mass in zip(parts, np.split(weights, ends), asked, strict=True):
+        found.append(_mean_of_highest(part, own, mass.min(own.sum())))
+    tops, shares = [top for top, _ in found], np.concatenate([own for _, own in found])
     if isinstance(node, tree.Maximum):
-        masses, tops = (
-            in_balls(node.masses),
-            as_objects(reduce(lambda a, b: a.max(b), part) for part in parts),
-        )
-    else:
-        pairs = zip(in_balls(node.exact_asked), axis.sums(weights), strict=True)
-        masses = as_objects(a.min(b) for a, b in pairs)
-        of_queries = zip(parts, np.split(weights, axis.starts[1:-1]), masses, strict=True)
-        tops = as_objects(_mean_of_highest(*one) for one in of_queries)
-    above, tied, _ = (in_balls(one) for one in highest_rows(node, x.astype(float)))
-    left, whole = masses - axis.sums(above), axis.sums(tied)
-    shares = (above + tied * axis.spread(left / whole)) / axis.spread(masses)
-    # what is left is between none and all of those at the border, or shares by weight are surely allowed
-    sure = np.array([a >= 0 and a <= b for a, b in zip(left, whole, strict=True)])
-    if not sure.all():
-        shares = np.where(axis.spread(sure), shares, weights / axis.spread(axis.sums(weights)))
-    return tops, shares, tops - axis.sums(shares * x)
+        tops = [reduce(lambda a, b: a.max(b), part) for part in parts]
+    return (values := as_objects(tops)), shares, values - axis.sums(shares * x)
 
 
 def _means(node: tree.PairMeans, upper: Array, lower: Array) -> tuple[Array, Any, Array]:
@@ -391,25 +380,34 @@ def _means(node: tree.PairMeans, upper: Array, lower: Array) -> tuple[Array, Any
     weights = np.split(in_balls(axis.weights), axis.starts[1:-1])
     masses = in_balls(node.lowest.exact_asked)
     queries = zip(np.split(pairs.value, ends[:-1]), node.axis.query.tolist(), strict=True)
-    tops = as_objects(_mean_of_highest(part, weights[q], masses[q]) for part, q in queries)
+    tops = as_objects(_mean_of_highest(part, weights[q], masses[q])[0] for part, q in queries)
     value, slack = pairs.sums()
     return tops, pairs, tops - value + slack
 
 
-def _mean_of_highest(part: Any, weights: Any, mass: Any) -> Any:
-    """Enclose the mean by an order that floats choose: with it from below, with what surely falls in it from above."""
+def _mean_of_highest(part: Any, weights: Any, mass: Any) -> tuple[Any, Array]:
+    """Enclose the mean by an order that floats choose, and shares of rows: those that tie in floats share by weight.
+
+    With the shares it is bounded from below, with what surely falls in the order from above. Whatever is left for a
+    step is between nothing and all of it, so that the shares are feasible.
+    """
     from convexrank.proof.balls import arb
 
-    falling = np.argsort(-part.astype(float), kind="stable")
+    floats = part.astype(float)
+    falling = np.argsort(-floats, kind="stable")
     tops = list(accumulate((part[j] for j in falling[::-1]), lambda a, b: a.max(b)))[::-1]
-    below, above, before = arb(0), arb(0), arb(0)
-    for j, top in zip(falling, tops, strict=True):
-        until = before + weights[j]
-        counted = until.min(mass) - before.min(mass)
-        below, above, before = below + counted * part[j], above + counted * top, until
+    shares, above, before = in_balls(np.zeros(len(part))), arb(0), arb(0)
+    firsts = np.flatnonzero(np.diff(floats[falling], prepend=np.inf))
+    for first, last in zip(firsts, [*firsts[1:], len(part)], strict=True):
+        tied = falling[first:last]
+        whole = weights[tied].sum()
+        until = before + whole
+        counted = (until.min(mass) - before.min(mass)) / mass
+        shares[tied] = weights[tied] * (counted / whole)
+        above, before = above + counted * tops[first], until
         if before >= mass:
             break
-    return (below / mass).union(above / mass)
+    return (shares * part).sum().union(above), shares
 
 
 def down_in_balls(program: Program, memories: list[Any]) -> list[Any]:
