@@ -202,7 +202,7 @@ def rank(number: int, count: int, port: int, rows: int, columns: int, repeats: i
     found["numbers"] = 5.0 + stream.count(False) * (5 + columns) if stream is not None else 0.0
     for name, size in (("few", _FEW), ("many", _MANY)):
         vector = np.zeros(size)
-        found[name] = _medians(lambda _, v=vector: shards.across(lambda: v, len(v), b""), points)[0]
+        found[name] = _medians(lambda _, v=vector: shards.allgather(lambda: v, len(v), b""), points)[0]
     return found
 
 

@@ -33,7 +33,7 @@ def accepted(solver):
 def test_signatures_say_what_a_solver_requires(name):
     """The type checker reads the signature, ``available`` reads ``requires``: both have to mean the same members."""
     solver, known = load(name), protocols()
-    ways = [solver.requires, getattr(solver, "or_requires", solver.requires)]
+    ways = [solver.requires, getattr(solver, "requires_any", solver.requires)]
     required = {
         frozenset(members(can.Solvable).union(*(members(known[need]) for need in way))) for way in ways
     }
@@ -65,7 +65,7 @@ def test_a_problem_shows_what_its_user_and_many_methods_call():
 
 
 def test_every_capability_that_a_solver_asks_for_has_a_small_problem():
-    ways = [way for name in SOLVERS for way in (load(name).requires, getattr(load(name), "or_requires", ()))]
+    ways = [way for name in SOLVERS for way in (load(name).requires, getattr(load(name), "requires_any", ()))]
     assert set().union(*ways) <= set().union(*(cls().capabilities for cls in SMALL.values()))
 
 
@@ -92,7 +92,7 @@ def test_a_forgotten_member_is_named(name):
     classes = SMALL[name].__mro__[: SMALL[name].__mro__.index(cr.Problem)]
     whole = {key: value for cls in reversed(classes) for key, value in vars(cls).items()}
     solver = load(SMALL[name].default_solver)
-    needed = solver.requires | getattr(solver, "or_requires", frozenset())
+    needed = solver.requires | getattr(solver, "requires_any", frozenset())
     asked = set().union(*map(members, named)) - set(dir(cr.Problem)) - set(cr.Problem.__annotations__)
     faces = [known[need] for need in needed & SMALL[name]().capabilities if issubclass(known[need], can.Face)]
     for member in asked | {face.maker for face in faces}:

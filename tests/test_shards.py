@@ -478,7 +478,7 @@ def test_what_ranks_say_is_accepted_when_alike_and_refused_with_both_sides_when_
         rows = SimpleNamespace(
             chunks=Chunks.from_arrays(np.ones((2, 1), dtype=kind), np.ones(2)), rows=2, columns=1
         )
-        assert local.sheet(rows, 1.0, None)["type of X"] == kind
+        assert local.rank_summary(rows, 1.0, None)["type of X"] == kind
     for types, found in (
         (["<i4", "<f8"], "<f8"),
         (["<U3", "<U5"], "<U5"),
@@ -620,7 +620,7 @@ def test_a_rank_that_works_is_waited_for_and_one_that_hangs_is_not(watched):
     first.arrive(1, 64)
     second.arrive(1, 64)
     for _ in range(8):  # one and a half times the timeout
-        third.beat()
+        third.heartbeat()
         assert verdict_within(first, 0.2 * TIMEOUT)[0] == ""
     said, seconds = verdict_within(first, 5.0)
     assert said.startswith("rank 2 of 3 is silent: its process lives, but has done nothing for 1 s")

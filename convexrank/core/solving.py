@@ -252,14 +252,14 @@ def _missing(solver: Method, problem: Solvable) -> str:
     offered = problem.capabilities
     if solver.requires <= offered:
         return ""
-    ways = {solver.requires, getattr(solver, "or_requires", solver.requires)}
+    ways = {solver.requires, getattr(solver, "requires_any", solver.requires)}
     lacking = sorted(sorted(way - offered) for way in ways)
     return ", or ".join(", ".join(names) for names in lacking) if all(lacking) else ""
 
 
 def _check_members(solver: Method, problem: Solvable) -> None:
     """Refuse a problem that names a capability and lacks what its protocol declares: the solver would fail midway."""
-    needed = solver.requires | getattr(solver, "or_requires", frozenset()) | {"Certified"}
+    needed = solver.requires | getattr(solver, "requires_any", frozenset()) | {"Certified"}
     for protocol, not_on_class in _beside_class(
         type(solver).__module__, type(problem), needed & problem.capabilities
     ):

@@ -100,7 +100,7 @@ class LinearScores(Problem):
         check_flags(self)
         keep_checked(self, check_nonnegative, "l2", "l1")
         if not self._held.in_memory:
-            self.X.agree(type(self).__name__, partial(arguments_of, self))
+            self.X.check_same_arguments(type(self).__name__, partial(arguments_of, self))
             keep(self, _over_processes=True)
             check_chunks(self, self.X, self._takes_chunks, bool(self.l1 or self.l2))
         if not self._held.built and not self._takes_designs:
@@ -233,7 +233,7 @@ class LinearScores(Problem):
         """Return the method on the problem in better conditioned features, where there are such; else as it is."""
         if options is not None and not self._held.in_memory:
             asked = partial(asked_of, solver, options)
-            self.X.agree(f"{type(self).__name__}.solve({solver.name!r})", asked)
+            self.X.check_same_arguments(f"{type(self).__name__}.solve({solver.name!r})", asked)
         if not self._held.built or not hasattr(solver, "step"):
             return solver
         base = self if self._centred is None else self._centred

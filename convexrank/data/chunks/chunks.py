@@ -11,15 +11,23 @@ from scipy import sparse
 
 from convexrank.backend.design import Design, row_lengths
 from convexrank.data.checks.values import check_flag, check_integer, check_list, check_real
-from convexrank.data.chunks.pieces import NoRowsError, Piece, Seen, first_look, same_again, scores_of, sums_of
+from convexrank.data.chunks.pieces import (
+    NoRowsError,
+    Piece,
+    PieceSummary,
+    first_look,
+    same_again,
+    scores_of,
+    sums_of,
+)
 from convexrank.data.chunks.reader import Text, one_by_one, read_ahead
 from convexrank.data.chunks.sources import (
     Arrays,
     Files,
-    Given,
+    IterableSource,
+    Notifying,
     Parquet,
     Source,
-    Told,
     arrays_of,
     is_in_memory,
     joined,
@@ -35,7 +43,7 @@ __all__ = ["SOURCES", "Chunks"]
 
 Array = np.ndarray
 
-SOURCES = (Arrays, Files, Given, Parquet, Text, Told)
+SOURCES = (Arrays, Files, IterableSource, Parquet, Text, Notifying)
 
 
 class Chunks(Design):
@@ -98,9 +106,9 @@ class Chunks(Design):
 
     def _look(self) -> None:
         """Read all pieces once, and keep what is needed of them."""
-        seen: list[Seen] = []
+        seen: list[PieceSummary] = []
 
-        def checked() -> Iterator[Seen]:
+        def checked() -> Iterator[PieceSummary]:
             columns, labelled = None, None
             for number, raw in enumerate(self._source.pieces(labels=True)):
                 one = first_look(raw, number, columns, labelled)
@@ -324,11 +332,11 @@ class Chunks(Design):
 
     # --- over processes: here there is one, which does what is asked --------------------------------------------------
 
-    def across(self, local: Callable[[], Array], length: int, same: Any) -> Array:
+    def allgather(self, local: Callable[[], Array], length: int, same: Any) -> Array:
         """Return the vectors of this length that the processes compute from their rows, one row for each process."""
         return local()[None]
 
-    def agree(self, name: str, said: Callable[[], dict[str, str]]) -> None:
+    def check_same_arguments(self, name: str, said: Callable[[], dict[str, str]]) -> None:
         """Refuse arguments that differ between processes; they are put into words where there are several."""
 
     # --- as a matrix --------------------------------------------------------------------------------------------------

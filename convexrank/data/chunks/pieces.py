@@ -78,7 +78,7 @@ class NoRowsError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Raw:
+class RawPiece:
     """A piece as a source gives it.
 
     Parameters
@@ -109,7 +109,7 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class PieceSummary:
     """The record of a piece: size, checksum, labels, queries, the longest row, sums of squares, type."""
 
     size: int
@@ -123,7 +123,7 @@ class Seen:
     kind: str = ""
 
 
-def _where(raw: Raw, number: int) -> str:
+def _where(raw: RawPiece, number: int) -> str:
     return f"piece {number}" + (f" ({raw.file}, from row {raw.start} on)" if raw.file else "")
 
 
@@ -137,12 +137,14 @@ def _checksum(matrix: Any) -> int:
     return total
 
 
-def first_look(raw: Raw, number: int, columns: int | None, labelled: tuple[bool, bool] | None) -> Seen:
+def first_look(
+    raw: RawPiece, number: int, columns: int | None, labelled: tuple[bool, bool] | None
+) -> PieceSummary:
     """Check a piece, and return what is kept of it.
 
     Parameters
     ----------
-    raw : Raw
+    raw : RawPiece
         The piece.
     number : int
         Its number, from 0.
@@ -172,7 +174,7 @@ def first_look(raw: Raw, number: int, columns: int | None, labelled: tuple[bool,
             f"{_where(raw, number)}: some pieces have {missing} and some have none; give it with all or with none."
         )
     if len(shape) and size == 0:
-        return Seen(0, 0, 0, y, qid, 0.0, np.zeros(0))
+        return PieceSummary(0, 0, 0, y, qid, 0.0, np.zeros(0))
     try:
         matrix = check_matrix(raw.X, name, _kind_of(raw.X), most=LARGEST)
     except (ValueError, TypeError) as error:
@@ -181,7 +183,7 @@ def first_look(raw: Raw, number: int, columns: int | None, labelled: tuple[bool,
     lengths, squares = lengths_and_squares(matrix)
     longest = float(lengths.max())
     kind = str(getattr(raw.X, "dtype", matrix.dtype))
-    return Seen(
+    return PieceSummary(
         size, int(matrix.shape[1]), _checksum(matrix), y, qid, longest, squares, sparse.issparse(matrix), kind
     )
 
@@ -192,7 +194,7 @@ def _kind_of(X: Any) -> Any:
     return np.float32 if as_it_is else np.float64
 
 
-def _bad_row(raw: Raw) -> str:
+def _bad_row(raw: RawPiece) -> str:
     """Name the row that has NaN or infinity, where one has."""
     matrix = raw.X
     if sparse.issparse(matrix):
@@ -210,7 +212,7 @@ def _bad_row(raw: Raw) -> str:
     return f" The first such row is row {raw.start + int(rows[0])} {place}."
 
 
-def _checked_vector(values: Any, size: int, name: str, raw: Raw, number: int) -> Any:
+def _checked_vector(values: Any, size: int, name: str, raw: RawPiece, number: int) -> Any:
     if values is None:
         return None
     vector = read_array(values, name)
@@ -230,7 +232,7 @@ def _compact(labels: Array) -> Array:
     return np.array(labels)
 
 
-def same_again(raw: Raw, number: int, start: int, seen: tuple[int, int] | None) -> Piece | None:
+def same_again(raw: RawPiece, number: int, start: int, seen: tuple[int, int] | None) -> Piece | None:
     """Return a piece that has the size and the checksum it had at first; None for one without rows.
 
     It is in float32 where its source gives that, else in float64.
@@ -254,7 +256,7 @@ def same_again(raw: Raw, number: int, start: int, seen: tuple[int, int] | None) 
     return Piece(matrix, slice(start, start + size))
 
 
-def _changed(raw: Raw, number: int) -> str:
+def _changed(raw: RawPiece, number: int) -> str:
     return (
         f"{_where(raw, number)} has changed since these Chunks were made: another size, or other entries. Leave the "
         "data alone while they are in use, or make new Chunks; an iterable has to give the same pieces each time."

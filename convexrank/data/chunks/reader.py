@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from convexrank.backend.interruption import check_time
-from convexrank.data.chunks.pieces import Raw
+from convexrank.data.chunks.pieces import RawPiece
 from convexrank.data.chunks.sources import states_of
 from convexrank.data.files import text_lines
 from convexrank.data.letor import Rows, parse_part
@@ -121,12 +121,12 @@ class Text:
     null: float | None
     rows: int | None
 
-    def pieces(self, labels: bool) -> Iterator[Raw]:
+    def pieces(self, labels: bool) -> Iterator[RawPiece]:
         """Parse some lines at a time.
 
         Yields
         ------
-        Raw
+        RawPiece
             The rows of these lines.
         """
         for file in self.files:
@@ -137,7 +137,7 @@ class Text:
                 else:
                     X = np.zeros((len(part.grades), self.n_features))
                     part.fill(X)
-                yield Raw(X, part.grades, part.queries if self.queries else None, file, start)
+                yield RawPiece(X, part.grades, part.queries if self.queries else None, file, start)
                 start += len(part.grades)
 
     def _parsed(self, file: str, n_features: int | None) -> Iterator[Rows]:

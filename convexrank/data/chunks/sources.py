@@ -15,7 +15,7 @@ from scipy import sparse
 
 from convexrank.data.checks.arrays import read_array
 from convexrank.data.checks.values import check_integer, check_list, check_path
-from convexrank.data.chunks.pieces import Raw
+from convexrank.data.chunks.pieces import RawPiece
 from convexrank.data.frames import well_formed
 from convexrank.data.messages import shown
 
@@ -29,7 +29,7 @@ _ENTRIES = 1 << 20
 class Source(Protocol):
     """A source of pieces, which can be read several times."""
 
-    def pieces(self, labels: bool) -> Iterator[Raw]:
+    def pieces(self, labels: bool) -> Iterator[RawPiece]:
         """Yield the pieces, with labels and queries where asked for."""
         ...
 
@@ -46,7 +46,7 @@ def states_of(files: Iterable[Any]) -> tuple[Any, ...]:
 
 def is_in_memory(source: Source) -> bool:
     """Return whether pieces are stretches of a dense array in memory, so that there is nothing to be read ahead."""
-    if isinstance(source, Told):
+    if isinstance(source, Notifying):
         source = source.source
     held = source.X if isinstance(source, Arrays) else None
     while isinstance(held, np.ndarray) and not isinstance(held, np.memmap):
@@ -70,12 +70,12 @@ class Arrays:
     qid: Any
     rows: int | None
 
-    def pieces(self, labels: bool) -> Iterator[Raw]:
+    def pieces(self, labels: bool) -> Iterator[RawPiece]:
         """Cut the rows.
 
         Yields
         ------
-        Raw
+        RawPiece
             A stretch of rows.
         """
         X = self.X
@@ -84,7 +84,7 @@ class Arrays:
             for start in range(0, X.shape[0], step):
                 part = slice(start, min(start + step, X.shape[0]))
                 y, qid = (None if v is None or not labels else v[part] for v in (self.y, self.qid))
-                yield Raw(rows_of(part), y, qid, name, start)
+                yield RawPiece(rows_of(part), y, qid, name, start)
 
     def state(self) -> tuple[Any, ...]:
         """Look at the files behind memory maps."""
@@ -132,17 +132,17 @@ class Files:
     qid: tuple[str, ...]
     rows: int | None
 
-    def pieces(self, labels: bool) -> Iterator[Raw]:
+    def pieces(self, labels: bool) -> Iterator[RawPiece]:
         """Open a file after the other, and cut its rows.
 
         Yields
         ------
-        Raw
+        RawPiece
             A stretch of rows.
         """
         for number, file in enumerate(self.X):
             for raw in self._opened(number, file, labels).pieces(labels):
-                yield Raw(raw.X, raw.y, raw.qid, file, raw.start)
+                yield RawPiece(raw.X, raw.y, raw.qid, file, raw.start)
 
     def _opened(self, number: int, file: str, labels: bool) -> Arrays:
         if file.endswith(".npz"):
@@ -186,17 +186,17 @@ def _matrix(X: Any, file: str) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class IterableSource:
     """Whatever gives tuples (X, y) or (X, y, qid) each time that it is gone through."""
 
     given: Any
 
-    def pieces(self, labels: bool) -> Iterator[Raw]:
+    def pieces(self, labels: bool) -> Iterator[RawPiece]:
         """Take the pieces apart.
 
         Yields
         ------
-        Raw
+        RawPiece
             A piece.
         """
         start = 0
@@ -210,7 +210,7 @@ class Given:
                 if sparse.issparse(piece[0])
                 else np.asarray(piece[0])
             )
-            yield Raw(X, piece[1], piece[2] if len(piece) == 3 else None, "", start)
+            yield RawPiece(X, piece[1], piece[2] if len(piece) == 3 else None, "", start)
             start += X.shape[0] if X.ndim else 0
 
     def state(self) -> tuple[Any, ...]:
@@ -219,18 +219,18 @@ class Given:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class Notifying:
     """A source that calls ``tell`` for each piece of another source."""
 
     source: Source
     tell: Callable[[], None]
 
-    def pieces(self, labels: bool) -> Iterator[Raw]:
+    def pieces(self, labels: bool) -> Iterator[RawPiece]:
         """Hand on the pieces.
 
         Yields
         ------
-        Raw
+        RawPiece
             A piece.
         """
         for raw in self.source.pieces(labels):
@@ -289,12 +289,12 @@ class Parquet:
             )
         return columns
 
-    def pieces(self, labels: bool) -> Iterator[Raw]:
+    def pieces(self, labels: bool) -> Iterator[RawPiece]:
         """Read a file after the other, some rows at a time, and no other columns than those that are asked for.
 
         Yields
         ------
-        Raw
+        RawPiece
             A batch.
         """
         first: tuple[str, ...] | None = None
@@ -314,7 +314,7 @@ class Parquet:
                 for batch in file.iter_batches(batch_size=step, columns=[*features, *others]):
                     X = _matrix_of_batch(batch, features, name)
                     y, qid = (_column(batch, one) if one in others else None for one in (self.y, self.qid))
-                    yield Raw(X, y, qid, name, start)
+                    yield RawPiece(X, y, qid, name, start)
                     start += batch.num_rows
 
     def state(self) -> tuple[Any, ...]:
@@ -356,7 +356,7 @@ def _column(batch: Any, name: str) -> np.ndarray:
     return batch.column(name).to_numpy(zero_copy_only=False)
 
 
-def re_iterable(pieces: Any) -> Given:
+def re_iterable(pieces: Any) -> IterableSource:
     """Return pieces that can be gone through again, or say why they cannot."""
     if isinstance(pieces, str | bytes | np.ndarray | dict) or sparse.issparse(pieces):
         raise TypeError(
@@ -374,7 +374,7 @@ def re_iterable(pieces: Any) -> Given:
             f"pieces is {shown(pieces)}, an iterator, which can be gone through once; a solver needs many passes: pass "
             "a list, or an object whose __iter__ starts anew."
         )
-    return Given(pieces)
+    return IterableSource(pieces)
 
 
 def row_numbers(rows: Any, count: int) -> Array:

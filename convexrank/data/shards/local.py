@@ -13,8 +13,8 @@ import numpy as np
 
 from convexrank.backend.design import held_as
 from convexrank.data.chunks.chunks import SOURCES, Chunks
-from convexrank.data.chunks.pieces import NoRowsError, Raw
-from convexrank.data.chunks.sources import Arrays, Told, arrays_of, column_of, rows_at_once
+from convexrank.data.chunks.pieces import NoRowsError, RawPiece
+from convexrank.data.chunks.sources import Arrays, Notifying, arrays_of, column_of, rows_at_once
 from convexrank.data.messages import shown
 
 Array = np.ndarray
@@ -66,7 +66,7 @@ def local_rows(X: Any, y: Any, qid: Any, beat: Callable[[], None]) -> Local:
         if not sum(part.shape[0] for part in parts):
             return Local(None, columns)
     try:
-        found = Chunks(Told(X, beat))
+        found = Chunks(Notifying(X, beat))
     except NoRowsError:
         return Local(None, columns)
     return Local(found, found.shape[1])
@@ -133,12 +133,12 @@ class DeviceRows:
     y: Any
     qid: Any
 
-    def pieces(self, labels: bool) -> Iterator[Raw]:
+    def pieces(self, labels: bool) -> Iterator[RawPiece]:
         """Cut the parts.
 
         Yields
         ------
-        Raw
+        RawPiece
             A stretch of rows.
         """
         first = 0
@@ -147,7 +147,7 @@ class DeviceRows:
             for start in range(0, len(part), step):
                 rows = slice(first + start, first + min(start + step, len(part)))
                 y, qid = (None if v is None or not labels else v[rows] for v in (self.y, self.qid))
-                yield Raw(_fetched(part, start, rows.stop - rows.start), y, qid, "", rows.start)
+                yield RawPiece(_fetched(part, start, rows.stop - rows.start), y, qid, "", rows.start)
             first += len(part)
 
     def state(self) -> tuple[Any, ...]:
@@ -171,7 +171,7 @@ _PLACE = re.compile(r" at 0x[0-9a-f]+")
 _SAMPLES, _SAMPLE = 64, 1 << 14
 _COLUMNS = "X of all ranks has the same columns in the same order (from_letor: pass n_features)"
 
-#: What a sheet names that has to be the same on all ranks that know it, and what to do.
+#: What a summary names that has to be the same on all ranks that know it, and what to do.
 _ALIKE = {
     "convexrank": "install the same version on all hosts",
     "numpy": "install the same version on all hosts",
@@ -184,7 +184,7 @@ _ALIKE = {
 }
 
 
-def sheet(local: Local | None, timeout: float, error: BaseException | None) -> dict[str, Any]:
+def rank_summary(local: Local | None, timeout: float, error: BaseException | None) -> dict[str, Any]:
     """Return what a rank says of itself and of its rows."""
     jax = sys.modules.get("jax")
     said: dict[str, Any] = {

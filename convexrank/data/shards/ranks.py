@@ -73,10 +73,10 @@ class Ranks:
         ).start()
         weakref.finalize(self, _close, self._watch, self._inbox).atexit = False
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Note that this rank has got further."""
         if self.count > 1:
-            self._watch.beat()
+            self._watch.heartbeat()
 
     @contextmanager
     def running(self, seconds: float) -> Iterator[None]:

@@ -27,7 +27,7 @@ from convexrank.data.shards.local import (
     compensated_sum,
     labels_type,
     local_rows,
-    sheet,
+    rank_summary,
 )
 from convexrank.data.shards.ranks import Ranks
 from convexrank.data.shards.watch import RankError
@@ -253,10 +253,10 @@ class Shards(Chunks):
         self.rank, self.ranks = self._together.index, self._together.count
         local, error = None, None
         try:
-            local = local_rows(X, y, qid, self._together.beat)
+            local = local_rows(X, y, qid, self._together.heartbeat)
         except Exception as caught:  # noqa: BLE001 - raised again once the others know
             error = caught
-        said = self._together.exchange(sheet(local, self._together.timeout, error))
+        said = self._together.exchange(rank_summary(local, self._together.timeout, error))
         if local is None or error is not None:
             raise error or RankError("this rank has no rows.")
         for rank, one in enumerate(said):
@@ -286,7 +286,7 @@ class Shards(Chunks):
             with np.errstate(over="ignore"):
                 own = self._local.mean_squares * self._local.shape[0]
         with np.errstate(over="ignore", invalid="ignore"):
-            self._mean_squares = compensated_sum(self.across(lambda: own, len(own), b"")) / self._shape[0]
+            self._mean_squares = compensated_sum(self.allgather(lambda: own, len(own), b"")) / self._shape[0]
 
     def _labels(self, said: list[dict[str, Any]], name: str) -> Array | None:
         kind = labels_type(said, name)
@@ -338,11 +338,11 @@ class Shards(Chunks):
 
         return self._by_row(checked, b"whole")
 
-    def across(self, local: Callable[[], Array], length: int, same: Any) -> Array:
+    def allgather(self, local: Callable[[], Array], length: int, same: Any) -> Array:
         """Return the vectors of this length that the processes compute from their rows, one row for each process."""
         return self._together.gather(local, length, same)
 
-    def agree(self, name: str, said: Callable[[], dict[str, str]]) -> None:
+    def check_same_arguments(self, name: str, said: Callable[[], dict[str, str]]) -> None:
         """Refuse arguments that differ between processes.
 
         Raises
@@ -376,7 +376,7 @@ class Shards(Chunks):
             values = local()
             return np.concatenate((values, np.zeros(most - len(values))))
 
-        found = self.across(padded, most, same)
+        found = self.allgather(padded, most, same)
         return np.concatenate([row[:count] for row, count in zip(found, counts, strict=True)])
 
     # --- passes -----------------------------------------------------------------------------------------------------
@@ -391,7 +391,7 @@ class Shards(Chunks):
         """
         begin = self.begin
         for piece in () if self._local is None else self._local.pieces():
-            self._together.beat()
+            self._together.heartbeat()
             rows = slice(begin + piece.rows.start, begin + piece.rows.stop)
             yield replace(piece, rows=rows)
 
@@ -427,7 +427,7 @@ class Shards(Chunks):
         def summed() -> Array:
             return np.zeros(columns) if own is None else own.T @ u[self.own]
 
-        return compensated_sum(self.across(summed, columns, np.ascontiguousarray(u)))
+        return compensated_sum(self.allgather(summed, columns, np.ascontiguousarray(u)))
 
     def row_lengths(self) -> Array:
         """Return the Euclidean lengths of the rows, shape (n,): one pass."""
@@ -455,7 +455,7 @@ class Shards(Chunks):
                 room.view(kind)[: len(mine) * columns] = self._local[mine].ravel()
             return room
 
-        bits = self.across(chosen, length, np.ascontiguousarray(places))
+        bits = self.allgather(chosen, length, np.ascontiguousarray(places))
         found = bits.view(kind)[:, : most * columns].reshape(self.ranks, most, columns)
         whole = np.empty((len(places), columns))
         for rank in range(self.ranks):

@@ -106,7 +106,7 @@ class Watch:
         """Record that this rank goes on."""
         self._state = replace(self._state, waits=False)
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Record progress of this rank."""
         self._state = replace(self._state, beats=self._state.beats + 1)
 

@@ -250,7 +250,7 @@ class Stream:
             factors, total = found
             return np.concatenate(([1.0], factors, total.packed()))
 
-        rows = self.problem.X.across(packed, length, w.tobytes() + bytes([reference]))
+        rows = self.problem.X.allgather(packed, length, w.tobytes() + bytes([reference]))
         rows = rows[rows[:, 0] > 0.0]
         if not len(rows):
             raise ValueError("there are no rows.")
@@ -412,7 +412,7 @@ class LogStream(Stream):
                 return np.concatenate((np.full(count, -np.inf), np.zeros(count * (1 + 2 * columns))))
             return total.packed()
 
-        rows = self.problem.X.across(packed, 2 * count * (1 + columns), w.tobytes() + v.tobytes())
+        rows = self.problem.X.allgather(packed, 2 * count * (1 + columns), w.tobytes() + v.tobytes())
         return Spread.together([Spread.unpacked(row, count) for row in rows])
 
     def portions(self) -> Iterator[tuple[LogPortion, Any]]:

@@ -50,10 +50,10 @@ class ScoresStream(QueryStream):
 
     def portion(self, first: int, last: int, rows: slice) -> QueryPortion:
         """Return the problem of these queries."""
-        return QueryPortion(_alone(self.problem, first, last, rows))
+        return QueryPortion(_restricted_to_rows(self.problem, first, last, rows))
 
 
-def _alone(whole: QueryScores, first: int, last: int, rows: slice) -> QueryScores:
+def _restricted_to_rows(whole: QueryScores, first: int, last: int, rows: slice) -> QueryScores:
     """The problem with some queries alone, without their features."""
     made, groups = object.__new__(type(whole)), whole.groups
     part = slice(int(groups.offsets[first]), int(groups.offsets[last]))
@@ -268,7 +268,7 @@ class GradedQueries(Formulation):
         """The grades of the rows that count, query by query."""
         return self._groups.grades
 
-    def stretch(self, query: int) -> slice:
+    def rows_of_query(self, query: int) -> slice:
         """Slice of the rows of a query in the layout."""
         return slice(*self.groups.offsets[query : query + 2].tolist())
 

@@ -67,7 +67,7 @@ class Gradient:
 
     name = "gradient"
     requires = frozenset({"Convex"})
-    or_requires = frozenset({"Field"})
+    requires_any = frozenset({"Field"})
     default_max_iter = 10_000
 
     def __post_init__(self) -> None:
@@ -233,7 +233,7 @@ class Accelerated:
 
     name = "accelerated"
     requires = frozenset({"Proximal"})
-    or_requires = frozenset({"Field", "Lipschitz"})
+    requires_any = frozenset({"Field", "Lipschitz"})
     default_max_iter = 100_000
 
     def __post_init__(self) -> None:

@@ -147,15 +147,15 @@ class OnMesh:
     size: int
     edges: tuple[Any, ...] = ()  # planes, weights or None, rows
     nodes: tuple[Any, ...] = ()  # vectors of one entry for each node
-    beat: Callable[[], None] = silent  # is told when an array is on a device
+    heartbeat: Callable[[], None] = silent  # is told when an array is on a device
 
     @classmethod
     def prepare(
-        cls, problem: AffineFixedPoint, x0: Array, mesh: Any, beat: Callable[[], None] = silent
+        cls, problem: AffineFixedPoint, x0: Array, mesh: Any, heartbeat: Callable[[], None] = silent
     ) -> OnMesh:
         """Put the edges on the devices of this process; those of others are put there by theirs."""
         graph, alpha, operators = problem.graph, problem.alpha, problem.operators
-        made = cls.empty(graph, mesh, beat)
+        made = cls.empty(graph, mesh, heartbeat)
         held = graph.weights
         edges = made.put_edges(graph, None if held is None else held.__getitem__, 0.0)
         share = operators[0].share
@@ -165,13 +165,13 @@ class OnMesh:
         return replace(made, edges=edges, nodes=tuple(map(made.pad, vectors)))
 
     @classmethod
-    def empty(cls, graph: Graph, mesh: Any, beat: Callable[[], None] = silent) -> OnMesh:
+    def empty(cls, graph: Graph, mesh: Any, heartbeat: Callable[[], None] = silent) -> OnMesh:
         """Cut the nodes of a graph, and put nothing on the devices yet."""
         import jax
 
         bounds = _ranges(graph, mesh.size)
         size = shape_class(int(np.diff(bounds).max()) + 1)
-        return cls(jax.sharding.Mesh(mesh.devices.ravel(), (AXIS,)), bounds, size, beat=beat)
+        return cls(jax.sharding.Mesh(mesh.devices.ravel(), (AXIS,)), bounds, size, heartbeat=heartbeat)
 
     def pad(self, x: Array, nothing: float = 0.0) -> Any:
         """Put one value for each node, or a row of them, on the devices that have the nodes."""
@@ -192,7 +192,7 @@ class OnMesh:
         whole = (self.mesh.size * shape[0], *shape[1:])
 
         def of(index: Any) -> Array:
-            self.beat()
+            self.heartbeat()
             return part((index[0].start or 0) // shape[0])
 
         with with_x64():

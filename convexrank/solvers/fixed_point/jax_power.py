@@ -19,7 +19,7 @@ from convexrank.core.capabilities import CertifiedInParts, FixedPoint, Solvable
 from convexrank.core.loop import Method, Monitor, Options, Solver, State, certificate_of, iterate
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_integer, check_positive, keep_checked
-from convexrank.data.shards.local import arguments_of, asked_of, check_alike, check_arguments, sheet
+from convexrank.data.shards.local import arguments_of, asked_of, check_alike, check_arguments, rank_summary
 from convexrank.data.shards.ranks import Ranks
 from convexrank.solvers.fixed_point._mesh import (
     AXIS,
@@ -48,13 +48,13 @@ class NormsOnMesh:
     seeded: bool
 
     @classmethod
-    def prepare(cls, problem: FixedPoint, mesh: Any, beat: Callable[[], None]) -> NormsOnMesh:
+    def prepare(cls, problem: FixedPoint, mesh: Any, heartbeat: Callable[[], None]) -> NormsOnMesh:
         """Put the edges on the devices, with what belongs to nodes."""
         parts, constants = [], []
         given = problem.face(NormFixedPoint).parts
         for part in given:
             image, power = part.image, _power(part.image.p)
-            made = OnMesh.empty(image.graph, mesh, beat)
+            made = OnMesh.empty(image.graph, mesh, heartbeat)
             factor = None if image.graph.weights is None else image.log_factors
             edges = made.put_edges(image.graph, factor, 0.0)
             vectors = [made.pad(power * entries, -math.inf) for entries in image.log_entries]
@@ -209,7 +209,7 @@ class JaxPower:
         keep_checked(self, check_positive, "timeout")
         if self.mesh is not None:
             check_mesh(self.mesh)
-            self.__dict__["or_requires"] = frozenset({"FixedPoint", "NormFixedPoint"})
+            self.__dict__["requires_any"] = frozenset({"FixedPoint", "NormFixedPoint"})
 
     @cached_property
     def processes(self) -> Ranks | None:
@@ -242,10 +242,10 @@ class JaxPower:
 
     def _prepared(self, problem: FixedPoint, x0: Array) -> OnMesh | NormsOnMesh:
         mesh = default_mesh() if self.mesh is None else self.mesh
-        beat = silent if self.processes is None else self.processes.beat
+        heartbeat = silent if self.processes is None else self.processes.heartbeat
         if isinstance(face := self._face(problem), AffineFixedPoint):
-            return OnMesh.prepare(face, x0, mesh, beat)
-        return NormsOnMesh.prepare(problem, mesh, beat)
+            return OnMesh.prepare(face, x0, mesh, heartbeat)
+        return NormsOnMesh.prepare(problem, mesh, heartbeat)
 
     def step(self, problem: FixedPoint, state: State) -> State:
         """Apply the map ``rounds`` times."""
@@ -322,7 +322,7 @@ def iterate_together(
     """
     heard = ranks.exchange(
         [
-            sheet(None, ranks.timeout, None),
+            rank_summary(None, ranks.timeout, None),
             [type(problem).__name__, arguments_of(problem) | asked_of(solver, options)],
         ]
     )
