@@ -711,7 +711,7 @@ def value_at(stated, w):
         return math.inf
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
 @given(spoilt())
 def test_what_is_confirmed_is_true(honest, tmp_path_factory, capsys, case):
     """The value is that of loops over the atoms, and no point is found whose value is below the bound."""
