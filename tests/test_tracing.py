@@ -50,6 +50,7 @@ def problems(loss):
         cr.problems.ConvexRisk(X, grades, loss, qid=QID, l2=0.1),
         cr.problems.RmaxPush(X, Y, loss, l2=0.1, qid=QID),
         cr.problems.SpectralPush(X, Y, ("top", 0.3), loss, l2=0.1),
+        cr.problems.PartialAUC(X, Y, 0.4, loss, 0.3, l2=0.1),
         cr.problems.CrucialPairs(X, [[0, 1], [0, 2], [3, 1]], loss=loss, l2=0.1),
         cr.problems.PairRule(X[:6], np.arange(3.0), None, loss, l2=0.1),
     ]

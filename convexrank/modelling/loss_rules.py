@@ -113,20 +113,32 @@ def pair_means(loss: Any, upper: tree.Node, lower: tree.Node, lowest: Any) -> tr
     lowest : float
         The share of the upper rows of each query that counts, above 0 and at most 1, by weight.
     """
-    phi, share = _function_of(loss, "pair_means"), plain(lowest)
+    known, share = _pieces_of(loss, "pair_means"), plain(lowest)
     if not 0.0 < share <= 1.0:
         raise ValueError(f"lowest is {share}, expected a number above 0 and at most 1.")
-    sums = pair_sums(phi, upper, lower)
+    sums = pair_sums(loss, upper, lower)
     axis, low = tree.rows_of(upper), tree.rows_of(lower)
     whole = axis.sums(recorded(axis.weights))
     if share == 1.0:
         return sums * (1.0 / whole)[low.query]
-    if not phi.increasing:
+    if not all(one.function.increasing for one in known):
         raise ValueError(
-            f"pair_means takes a loss that does not increase, whose worst upper rows are the lowest; got {phi.name}."
+            "pair_means takes a loss that does not increase, whose worst upper rows are the lowest; got "
+            f"{known[0].function.name}."
         )
-    highest = tree.Highest(-1.0 * upper, axis.stored_weights, lowest * whole)
-    return tree.PairMeans(phi, upper, lower, lowest=highest)
+    found = reduce(add, [_pair_means(one, upper, lower, lowest * whole) for one in known])
+    return _printed(
+        loss, found, lambda phi: _pair_means(Piece(1.0, phi, 1.0, 0.0), upper, lower, lowest * whole)
+    )
+
+
+def _pair_means(piece: Piece, upper: tree.Node, lower: tree.Node, asked: Array) -> tree.Node:
+    """The mean of c φ(s (x_k − x_i) + b) over the lowest i, which are those of every φ that does not decrease."""
+    if not piece.is_plain:
+        upper, lower = piece.scale * upper, piece.scale * lower + piece.shift
+    lowest = tree.Highest(-1.0 * upper, tree.rows_of(upper).stored_weights, asked)
+    found = tree.PairMeans(piece.function, upper, lower, lowest=lowest)
+    return found if piece.is_plain else piece.factor * found
 
 
 def loss_of(loss: Any, margins: tree.Node) -> tree.Node:
