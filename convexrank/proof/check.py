@@ -468,7 +468,8 @@ def conjugate(d, s, reach):  # Ω*(−s), or more; reach is the most that |w|₁
         best = arb(max(0.0, np.max((np.cumsum(sizes) - d["l2"] * r) / np.arange(1, len(sizes) + 1))))
         left = [(x - best).max(NIL) for x in rest]
         return dot(left, left) / (2 * l2) + best * r
-    return dot(rest, rest) / (2 * l2) if d["l2"] else reduce(arb.max, rest) * reach
+    most = reduce(arb.max, rest)
+    return dot(rest, rest) / (2 * l2) if d["l2"] else most if most <= 0 else most * reach
 
 def gap_of(d, until):  # returns F(w) and a bound on F(w) − min F
     d |= {"until": until, "groups": cache(lambda name: group_of(d, name))}
@@ -489,10 +490,10 @@ def gap_of(d, until):  # returns F(w) and a bound on F(w) − min F
         minorants.append((dot(shares, (c for _, c, *_ in tangents)), slope))
     need("ball" not in d or sizes[d["ball"]] <= d["radius"] * OUTSIDE, "the point lies outside its ball")
     gaps = [] if here[3] is None else [value - here[3]]
-    if "ball" in d or d["l2"] or (d["l1"] and gaps):  # without a ball and l2, the gap bounds l1·|w|₁ of the minimiser
-        reach = arb(d["radius"]) if "ball" in d else gaps[0] / l1 if d["l1"] and gaps else NIL
+    if "ball" in d or d["l2"] or d["l1"]:  # without a ball and l2, a first gap bounds l1·|w|₁ of the minimiser
+        reach = arb(d["radius"]) if "ball" in d else gaps[0] / l1 if d["l1"] and gaps else arb("inf")
         gaps += [value - c + conjugate(d, s, reach) for c, s in minorants]
-    need(gaps, "nothing bounds the minimiser")
+    need(gaps := [gap for gap in gaps if not gap == arb("inf")], "nothing bounds the minimiser")
     return value, min(gaps, key=lambda gap: float(gap.upper()))
 
 def words(d):  # the objective as a formula of the scores of rows
