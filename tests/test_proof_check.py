@@ -261,6 +261,9 @@ FORGED = {
     "sums of a later atom": ("PNormPush", atom("sum", factors=[["sums", 1.0, 9]]), "are no numbers"),
     "sums of a word": ("PNormPush", atom("sum", factors=[["sums", 1.0, "rows"]]), "are no numbers"),
     "weights of an atom from behind": ("PNormPush", atom("log_mean_exp", weights=["weight", -1]), "are no numbers"),
+    "weights of a word": ("PNormPush", atom("log_mean_exp", weights=["weight", "rows) + exp(rows", 0]), "no numbers"),
+    "sums of nothing": ("PNormPush", atom("sum", constant=["sums", 0]), "are no numbers"),
+    "places of nothing": ("RankSVM", atom("pair_sums", weights=["take", "i0"]), "are no numbers"),
     "weights of yes": ("PNormPush", atom("log_mean_exp", weights=["weight", True]), "are no numbers"),
     "numbers of other rows": ("PNormPush", atom("sum", factors=[["weight", 0], ["weight", 3]]), "refused: "),
     "a place beyond the last": ("RankSVM", lambda c, a: a.update({"i7.npy": np.array([99])})
@@ -535,6 +538,21 @@ def test_formulas_have_an_end(depth, copies, capsys):
     path.write_text(text.replace('"constant": 0.0', f'"constant": {formula}', 1))
     assert path.read_text() != text
     assert said(path.parent, capsys).startswith("refused: ")
+
+
+def test_letters_are_printed_that_every_terminal_has(copies, capsys):
+    content = read_content(copies / "PNormPush")
+    content["risk"][1]["factors"] = ["\u4e2d"]
+    write_text(copies / "PNormPush", content)
+    assert said(copies / "PNormPush", capsys) == "refused: ValueError(\"'\\u4e2d' are no numbers\")\n"
+
+
+def test_numbers_of_atoms_are_not_shown_as_atoms(copies, capsys):
+    """The sums of the number 1 over the rows of the atom 1."""
+    content, arrays = read(copies / "TopBottomPush")
+    content["risk"][-1]["factors"][1] = ["/", ["sums", 1, 1], 12]
+    write(copies / "TopBottomPush", content, arrays)
+    assert "+ (sums(1, -positive) / 12) * log_mean_exp(" in said(copies / "TopBottomPush", capsys, 0)
 
 
 def test_a_number_is_not_shown_as_an_atom(copies, capsys):
@@ -938,6 +956,26 @@ def test_the_mean_of_the_highest_is_no_more_than_their_mean():
         found = check.highest([(arb(1), one) for one in (lower, upper, check.Convex(arb(0)))], arb(1))
         assert found.value == upper.value
         assert found.value - found.slack == (lower.value + upper.value) / 2
+
+
+@pytest.mark.parametrize("number", [["log", -1.0], ["log", ["exp", ["exp", 1e300]]]])
+def test_a_power_of_what_is_no_number_is_no_number(number, copies, capsys):
+    """Of what is not defined, and of what leaves the range of balls; its value and slope are not 0."""
+    name = "PNormPush"
+    content, arrays = read(copies / name)
+    shifted = {"atom": "sum", "of": [0], "factors": [1.0], "constant": number}
+    content["risk"] = [
+        content["risk"][0],
+        shifted,
+        {"atom": "function", "of": [1], "function": ["power", 2.0]},
+    ]
+    of_all("total", weights=1.0)(content, arrays)
+    content["claim"]["value"], arrays["w.npy"] = 0.0, np.zeros(2)
+    write(copies / name, content, arrays)
+    assert "the value is nan" in said(copies / name, capsys)
+    content["risk"][1]["constant"] = 0.0  # which is a number
+    write(copies / name, content, arrays)
+    said(copies / name, capsys, 0)
 
 
 def test_what_parts_lose_below_their_value_the_whole_loses_too():

@@ -21,7 +21,7 @@ pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
 
 from convexrank import atoms, modelling  # needs flint
 from convexrank.modelling import functions
-from convexrank.proof import check  # needs flint
+from convexrank.proof import check, check_fractions  # needs flint
 from convexrank.proof.export import _linear, export
 from tests.plain_risk import Plain
 
@@ -528,3 +528,25 @@ def test_a_claim_that_is_not_confirmed_is_an_error(tmp_path):
     proof = dataclasses.replace(problem.prove(x), gap=0.0)
     with pytest.raises(cr.CertificateError, match="does not confirm"):
         export(problem, x, proof, tmp_path / "folder")
+
+
+class Likelihood(cr.Formulation):
+    """Nothing is known that it is never below, so that l1 alone bounds the minimiser by strictly feasible evidence."""
+
+    def risk(self, f):
+        return modelling.log_sum_exp(f.negative) - modelling.mean(f.positive)
+
+
+def test_evidence_within_l1_is_written(tmp_path, capsys):
+    """It needs no bound of the minimiser; without it, or where it leaves l1, nothing is proved."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(12, 3)), np.arange(12) % 2
+    problem = Likelihood(X, y, l1=0.3)
+    solution = problem.solve(tol=1e-10)
+    folder = problem.export(solution, tmp_path / "folder")
+    assert refusal(folder, capsys) == ""
+    assert check_fractions.main(folder) == 0
+    claimed = json.loads((folder / "certificate.json").read_text())["claim"]["gap"]
+    assert claimed <= 2.0 * problem.prove(solution).gap
+    rewrite(folder, lambda content, arrays: content.update(l1=0.3 * (1.0 - 1e-6)))
+    assert "nothing bounds the minimiser" in refusal(folder, capsys)

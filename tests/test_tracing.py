@@ -56,6 +56,21 @@ def problems(loss):
     ]
 
 
+def careful(z):
+    """A loss that looks at what it is given, and raises an error of its own."""
+    if type(z).__name__ == "_Read":
+        raise RuntimeError("no number")
+    return atoms.softplus(1.0 - z)
+
+
+def test_a_function_that_raises_its_own_error_is_not_read():
+    problem = cr.problems.Push(X, Y, "identity", losses.Custom(careful), l2=0.1)
+    assert own_functions(problem)
+    w = np.array([0.3, -0.2, 0.1])
+    expected = problem.definition(X @ w) + 0.05 * w @ w
+    assert problem.objective(w) == pytest.approx(expected, rel=tolerance("summation"))
+
+
 def own_functions(problem):
     """Functions of the expression that are known by their call alone."""
     nodes = [node for node in problem.program.nodes if hasattr(node, "function")]

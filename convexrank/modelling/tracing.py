@@ -93,6 +93,9 @@ def traced(function: Callable[[Any], Any], x: tree.Node) -> tree.Node | None:
     """Return a function of an expression as one; None where it cannot be read, or is not convex by its form."""
     try:
         found = function(_Read(x))
+    except Exception:  # noqa: BLE001 - whatever a function of numbers does to what is none, it is not read
+        return None
+    try:
         node = found.node if isinstance(found, _Read) else None
         if node is None:
             return None

@@ -43,7 +43,7 @@ def total(numbers):
     return sum(map(arb, numbers), NIL)
 def power(x, p):  # of a number that is not negative
     need(x > 0 or p >= 0, "a power of 0 is not finite")
-    return x**p if x > 0 else ONE if p == 0 else NIL.union(x.upper() ** p) if x.upper() > 0 else NIL
+    return x**p if x > 0 else ONE if p == 0 else NIL if x <= 0 else NIL.union(x.upper() ** p)  # NaN stays NaN
 def length(x):
     return power(dot(x, x), arb(1) / 2)
 
@@ -187,6 +187,8 @@ def integers(d, name):
     return d["given"][name].tolist()
 OPERATIONS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
               "log": lambda a: a.log(), "exp": lambda a: a.exp(), "expm1": lambda a: a.expm1()}
+OF_ATOM = {"weight": 2, "label": 2, "sums": 3, "spread": 3}  # the last word is the number of an atom
+WORDS = {**{name: 2 + (name in "+-*/") for name in OPERATIONS}, "take": 3, **OF_ATOM}  # how many there are
 def numbers(d, x, depth=1):  # one number, or one for each row or query of an atom
     need(time.monotonic() < d["until"], f"it takes more than {SECONDS} seconds")
     if real(x):
@@ -194,11 +196,10 @@ def numbers(d, x, depth=1):  # one number, or one for each row or query of an at
     if type(x) is str:
         need(x in d["given"], f"{x!r} are no numbers")
         return list(map(arb, d["given"][x].tolist()))
-    need(type(x) is list and 1 < len(x) < 4 and type(x[0]) is str, f"{x!r} are no numbers")
+    need(type(x) is list and x and type(x[0]) is str and WORDS.get(x[0]) == len(x), f"{x!r} are no numbers")
     kind, first, last = x[0], x[1], x[-1]
-    of_atom = kind in ("weight", "label", "sums", "spread")
-    need(not of_atom or (type(last) is int and 0 <= last < len(d["found"])), f"{x!r} are no numbers")
-    rows = d["found"][last].rows if of_atom else None
+    need(kind not in OF_ATOM or (type(last) is int and 0 <= last < len(d["found"])), f"{x!r} are no numbers")
+    rows = d["found"][last].rows if kind in OF_ATOM else None
     if kind in ("weight", "label"):
         return list(map(arb, (rows.weights if kind == "weight" else rows.labels).tolist()))
     found = [numbers(d, part, depth + 1) for part in (x[1:] if kind in OPERATIONS else [first])]
@@ -214,7 +215,6 @@ def numbers(d, x, depth=1):  # one number, or one for each row or query of an at
         places = integers(d, last)
         need(all(0 <= place < length for place in places), f"{x!r} are no numbers")
         return [found[0][place] for place in places]
-    need(kind in OPERATIONS and len(found) == 1 + (kind in "+-*/"), f"{x!r} are no numbers")
     return [OPERATIONS[kind](*one) for one in zip(*(several(one, length) for one in found), strict=True)]
 
 class Vector:
@@ -468,7 +468,8 @@ def conjugate(d, s, reach):  # Ω*(−s), or more; reach is the most that |w|₁
         best = arb(max(0.0, np.max((np.cumsum(sizes) - d["l2"] * r) / np.arange(1, len(sizes) + 1))))
         left = [(x - best).max(NIL) for x in rest]
         return dot(left, left) / (2 * l2) + best * r
-    return dot(rest, rest) / (2 * l2) if d["l2"] else reduce(arb.max, rest) * reach
+    most = reduce(arb.max, rest)
+    return dot(rest, rest) / (2 * l2) if d["l2"] else most if most <= 0 else most * reach
 
 def gap_of(d, until):  # returns F(w) and a bound on F(w) − min F
     d |= {"until": until, "groups": cache(lambda name: group_of(d, name))}
@@ -489,10 +490,10 @@ def gap_of(d, until):  # returns F(w) and a bound on F(w) − min F
         minorants.append((dot(shares, (c for _, c, *_ in tangents)), slope))
     need("ball" not in d or sizes[d["ball"]] <= d["radius"] * OUTSIDE, "the point lies outside its ball")
     gaps = [] if here[3] is None else [value - here[3]]
-    if "ball" in d or d["l2"] or (d["l1"] and gaps):  # without a ball and l2, the gap bounds l1·|w|₁ of the minimiser
-        reach = arb(d["radius"]) if "ball" in d else gaps[0] / l1 if d["l1"] and gaps else NIL
+    if "ball" in d or d["l2"] or d["l1"]:  # without a ball and l2, a first gap bounds l1·|w|₁ of the minimiser
+        reach = arb(d["radius"]) if "ball" in d else gaps[0] / l1 if d["l1"] and gaps else arb("inf")
         gaps += [value - c + conjugate(d, s, reach) for c, s in minorants]
-    need(gaps, "nothing bounds the minimiser")
+    need(gaps := [gap for gap in gaps if not gap == arb("inf")], "nothing bounds the minimiser")
     return value, min(gaps, key=lambda gap: float(gap.upper()))
 
 def words(d):  # the objective as a formula of the scores of rows
@@ -500,8 +501,8 @@ def words(d):  # the objective as a formula of the scores of rows
     def text(x):
         if type(x) is not list:
             return f"{x:g}" if real(x) and float(f"{x:g}") == x else str(x)
-        parts = [said[part] if x[0] in ("weight", "label", "sums", "spread") and part is x[-1] else text(part)
-                 for part in x[1:]]
+        parts = [text(part) for part in (x[1:-1] if x[0] in OF_ATOM else x[1:])]
+        parts += [said[x[-1]]] if x[0] in OF_ATOM else []
         return f"({parts[0]} {x[0]} {parts[1]})" if x[0] in "+-*/" else x[0] + f"({', '.join(parts)})" * bool(parts)
     for atom in d["risk"]:
         kind, parts = atom["atom"], [said[k] for k in atom["of"]]
@@ -569,7 +570,7 @@ def main(folder, large="."):
                     return 0
         raise ValueError(f"the gap is at most {float(gap.upper())}, the value is {float(value)}")
     except Exception as error:  # noqa: BLE001 - whatever a folder does to this program, it is not confirmed
-        print(f"refused: {error!r}")
+        print(f"refused: {error!a}")
         return 1
 
 if __name__ == "__main__":

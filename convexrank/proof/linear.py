@@ -228,6 +228,8 @@ def _moved(dual: Dual, rows: Array, parts: Balls, chosen: Array, sums: Array) ->
 
 # Bits that show whether a dual point is strictly feasible, and how many points of a witness are tried for it.
 _ROUGH, _LOOKED_AT = 64, 8
+# Bits for the share of such a point in evidence that is written, and the least excess over l1 that it is made for.
+_FINE, _LITTLE = 256, 2.0**-180
 # How much smaller l1 is where a strictly feasible dual point is looked for.
 _SMALLER = (0.5, 0.9, 0.99)
 
@@ -311,6 +313,41 @@ def _evidence(problem: Solvable, given: InBalls, w: Array, witness: Witness | No
         f"{type(problem).__name__} with l1={penalty.l1} and no l2: no strictly feasible dual point was found, "
         "so that nothing bounds the optimum; pass l2, or more l1."
     )
+
+
+def within_l1(
+    problem: Solvable, w: Array, witness: Witness | None, gap: float
+) -> tuple[Witness | None, float]:
+    """Return evidence that needs no bound of the minimiser, for l1 alone its slope is not above l1, and its gap.
+
+    It is the evidence with so small a share of a strictly feasible point as that takes. The evidence and the gap are
+    returned as they are where nothing of the kind is known.
+    """
+    given = problem.face(InBalls)
+    penalty, evidence = ExactPenalty(given.risk.penalty), _evidence(problem, given, w, witness)
+    known = evidence.points
+    if evidence.inner is None:
+        return known, gap
+    inner = Witness(
+        evidence.inner.points, evidence.inner.weights
+    )  # tangents of the risk, not of a smooth one
+    matrix, ways = products(given.X), [Witness(w[None, :], np.ones(1)), *([] if known is None else [known])]
+    with at_precision(_FINE):
+        scores = matrix.scores(w)
+        here = _Here(scores, given.tangent(scores))
+        strict, *lines = [_combined(given, matrix, here, one) for one in (inner, *ways)]
+        gaps = [above(_gap(penalty, exact(w), here.tangent.value, line, strict)) for line in lines]
+        best = gaps.index(min(gaps))
+        if not penalty.excess(strict.slope) < 0:
+            return known, gap
+        # rounded up; a little is above 0 also where an entry is l1 exactly
+        over = max(above(penalty.excess(lines[best].slope)), _LITTLE) * (1.0 + 2.0**-40)
+        share, found = above(over / -penalty.excess(strict.slope)), ways[best]
+        weights = [found.weights / found.weights.sum(), share * inner.weights / inner.weights.sum()]
+        mixed = Witness(np.concatenate([found.points, inner.points]), np.concatenate(weights))
+        line = _combined(given, matrix, here, mixed)
+        lost = above(_gap(penalty, exact(w), here.tangent.value, line, None))
+    return mixed, lost
 
 
 def _inner_candidates(given: InBalls, w: Array, usable: Witness | None) -> Iterator[Witness]:
