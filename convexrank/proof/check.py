@@ -25,6 +25,7 @@ import time
 from functools import cache, reduce
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from flint import arb, arb_mat, ctx
@@ -152,7 +153,7 @@ def power_line(x, p):
 def huber(x, w):
     near = x.max(-w).min(w)
     return near * near / 2 + w * (abs(x) - w).max(NIL), near, NIL
-FUNCTIONS = {  # by name: how many numbers they take, and the function
+FUNCTIONS: dict[Any, Any] = {  # by name: how many numbers they take, and the function
     "exp": (0, lambda: (lambda x: (x.exp(), x.exp(), NIL), True)),
     "softplus": (0, lambda: (softplus, True)),
     "logistic": (1, lambda b: (lambda x: tuple(part / arb(b).log() for part in softplus(x)), True)),
@@ -185,11 +186,12 @@ def several(values, length):
 def integers(d, name):
     need(type(name) is str and name in d["given"] and d["given"][name].dtype.kind == "i", f"{name!r} are no integers")
     return d["given"][name].tolist()
-OPERATIONS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
-              "log": lambda a: a.log(), "exp": lambda a: a.exp(), "expm1": lambda a: a.expm1()}
+OPERATIONS: dict[Any, Any] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
+    "log": lambda a: a.log(), "exp": lambda a: a.exp(), "expm1": lambda a: a.expm1()}
 OF_ATOM = {"weight": 2, "label": 2, "sums": 3, "spread": 3}  # the last word is the number of an atom
 WORDS = {**{name: 2 + (name in "+-*/") for name in OPERATIONS}, "take": 3, **OF_ATOM}  # how many there are
-def numbers(d, x, depth=1):  # one number, or one for each row or query of an atom
+def numbers(d, x: Any, depth=1):  # one number, or one for each row or query of an atom
     need(time.monotonic() < d["until"], f"it takes more than {SECONDS} seconds")
     if real(x):
         return [arb(x)]
@@ -199,7 +201,7 @@ def numbers(d, x, depth=1):  # one number, or one for each row or query of an at
     need(type(x) is list and x and type(x[0]) is str and WORDS.get(x[0]) == len(x), f"{x!r} are no numbers")
     kind, first, last = x[0], x[1], x[-1]
     need(kind not in OF_ATOM or (type(last) is int and 0 <= last < len(d["found"])), f"{x!r} are no numbers")
-    rows = d["found"][last].rows if kind in OF_ATOM else None
+    rows: Any = d["found"][last].rows if kind in OF_ATOM else None
     if kind in ("weight", "label"):
         return list(map(arb, (rows.weights if kind == "weight" else rows.labels).tolist()))
     found = [numbers(d, part, depth + 1) for part in (x[1:] if kind in OPERATIONS else [first])]
@@ -236,7 +238,8 @@ def listed_scores(d, _, atom):
     places = [integers(d, atom[name]) for name in ("rows", "queries", "lower") if atom[name] is not None]
     need(len({*map(len, places)}) == 1 and all(0 <= r < len(d["t"]) for side in places[::2] for r in side),
          "listed rows are out of range")
-    rows, entries = Rows(*places[:2], np.ones(len(places[0])), d["y"][places[0]]), [d["t"][r] for r in places[0]]
+    entries = [d["t"][r] for r in places[0]]
+    rows = Rows(places[0], places[1], np.ones(len(entries)), d["y"][places[0]])
     if atom["lower"] is not None:
         entries = [add((ONE, upper), (-ONE, d["t"][k])) for upper, k in zip(entries, places[2], strict=True)]
     return Vector(entries, rows)
@@ -286,7 +289,7 @@ def reduced(d, parts, node):
                      if kind == "threshold" else highest(side, mass if kind == "maximum" else mass.min(whole)))
     return Vector(found, part.rows, False)
 def cumulative(d, parts, node):  # log Σ c eˣ over the rows of a query whose grade is at most that of each
-    part, found = parts[0], [None] * len(parts[0].entries)
+    part, found = parts[0], {}
     weights, grades = part.numbers(d, node["weights"]), graded(part, d, node["grades"])
     for places in part.rows.queries:
         below = []
@@ -295,7 +298,7 @@ def cumulative(d, parts, node):  # log Σ c eˣ over the rows of a query whose g
             below = [(ONE, log_sum_exp(below + [(weights[j], part.entries[j]) for j in tied]))]
             for j in tied:
                 found[j] = below[0][1]
-    return Vector(found, part.rows)
+    return Vector([found[j] for j in range(len(part.entries))], part.rows)
 def graded(part, d, grades):
     found = part.numbers(d, grades)
     need(all(grade == arb(float(grade)) for grade in found), "grades are no floats")
@@ -333,7 +336,7 @@ def risk(d, t):  # d holds the data, t the scores
 WORD, ONE_PART = (lambda x: type(x) is str), (1, 1)
 WEIGHTS, GRADES, ASKED = ({name: anything} for name in ("weights", "grades", "asked"))
 FUNCTION = {"function": listed}
-ATOMS = {  # what makes them, the least and the largest number of their parts, and their other fields
+ATOMS: dict[Any, Any] = {  # what makes them, the least and the largest number of their parts, and their other fields
     "scores": (scores, (0, 0), {"group": one_of("positive", "negative", "rows")}),
     "listed": (listed_scores, (0, 0), {"rows": WORD, "lower": lambda x: x is None or WORD(x), "queries": WORD}),
     "sum": (affine, (1, 1000), {"factors": listed, "constant": anything}),
@@ -347,7 +350,7 @@ ATOMS = {  # what makes them, the least and the largest number of their parts, a
     "pair_means": (pairs, (2, 2), FUNCTION | WEIGHTS | ASKED),
 }
 DAMPING, LONG = {"alpha": lambda x: real(x) and 0 <= x < 1}, lambda x: real(x) and x >= 1
-RANKS = {
+RANKS: dict[Any, Any] = {
     "PageRank": {"dangling": one_of("teleport", "uniform", "drop"), **DAMPING},
     "LpqRank": {"p": LONG, "q": LONG, "weak_links": one_of("inside", "entry", "outside"),
                 "outdegree_floor": lambda x: x is None or positive(x), **DAMPING},
@@ -357,7 +360,7 @@ def contents(text) -> dict:  # certificate.json
     def once(pairs):
         need(len(dict(pairs)) == len(pairs), "a field is there twice")
         return dict(pairs)
-    d: dict = json.loads(text, object_pairs_hook=once)
+    d: Any = json.loads(text, object_pairs_hook=once)
     need(type(d) is dict, "certificate.json holds no object")
     ranks = "problem" in d
     need(not ranks or (type(d["problem"]) is str and d["problem"] in RANKS), "no problem has this name")
@@ -369,12 +372,14 @@ def contents(text) -> dict:  # certificate.json
     has(d["claim"], {"kind": one_of("distance" if ranks else "global"), "gap": lambda x: real(x) and x >= 0,
                      "value": real}, "the claim")
     need(not ranks or d["claim"]["value"] == 0, "a rank has no value")
-    for k, atom in enumerate(d.get("risk", ())):
+    atoms: Any = d.get("risk", ())
+    for k, atom in enumerate(atoms):
         need(type(atom) is dict and type(atom.get("atom")) is str and atom["atom"] in ATOMS, "no atom has this name")
         _, (least, most), others = ATOMS[atom["atom"]]
         has(atom, {"atom": WORD, "of": listed, **others}, atom["atom"])
-        need(least <= len(atom["of"]) <= most, f"{atom['atom']} has another number of parts")
-        need(all(type(part) is int and 0 <= part < k for part in atom["of"]), "an atom is made of a later one")
+        of: Any = atom["of"]
+        need(least <= len(of) <= most, f"{atom['atom']} has another number of parts")
+        need(all(type(part) is int and 0 <= part < k for part in of), "an atom is made of a later one")
     return d
 def has_files(files):
     return type(files) is dict and all(type(digest) is str for digest in files.values())
@@ -493,7 +498,7 @@ def gap_of(d, until):  # returns F(w) and a bound on F(w) − min F
     if "ball" in d or d["l2"] or d["l1"]:  # without a ball and l2, a first gap bounds l1·|w|₁ of the minimiser
         reach = arb(d["radius"]) if "ball" in d else gaps[0] / l1 if d["l1"] and gaps else arb("inf")
         gaps += [value - c + conjugate(d, s, reach) for c, s in minorants]
-    need(gaps := [gap for gap in gaps if not gap == arb("inf")], "nothing bounds the minimiser")
+    need(gaps := [gap for gap in gaps if gap.is_finite()], "nothing bounds the minimiser")
     return value, min(gaps, key=lambda gap: float(gap.upper()))
 
 def words(d):  # the objective as a formula of the scores of rows
@@ -503,7 +508,9 @@ def words(d):  # the objective as a formula of the scores of rows
             return f"{x:g}" if real(x) and float(f"{x:g}") == x else str(x)
         parts = [text(part) for part in (x[1:-1] if x[0] in OF_ATOM else x[1:])]
         parts += [said[x[-1]]] if x[0] in OF_ATOM else []
-        return f"({parts[0]} {x[0]} {parts[1]})" if x[0] in "+-*/" else x[0] + f"({', '.join(parts)})" * bool(parts)
+        found = f"({parts[0]} {x[0]} {parts[1]})" if x[0] in "+-*/" else x[0] + f"({', '.join(parts)})" * bool(parts)
+        need(len(found) <= 20_000, "the formula is too long")
+        return found
     for atom in d["risk"]:
         kind, parts = atom["atom"], [said[k] for k in atom["of"]]
         named = [f"{key}={text(atom[key])}" for key in ("weights", "grades", "asked", "scale", "target")

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 BITS = 256  # exponentials, logarithms and multipliers are multiples of about 2^-BITS
 LARGEST = 2**11  # largest argument of an exponential; floats end at e^709
@@ -226,11 +227,12 @@ def line_of_power(z, p):
     u = multiplier(power(above.lo, p - 1) * p)
     return power(above, p), u, (power(u / p, p / (p - 1)) * (1 - p)).lo
 # Names, how many numbers they take, and whether they never decrease; all are at least 0.
-FUNCTIONS = {"exp": (line_of_exp, 0, True), "softplus": (line_of_softplus, 0, True), "hinge": (line_of_hinge, 0, True)}
+FUNCTIONS: dict[Any, Any] = {"exp": (line_of_exp, 0, True), "softplus": (line_of_softplus, 0, True)}
+FUNCTIONS |= {"hinge": (line_of_hinge, 0, True)}
 FUNCTIONS |= {"squared_hinge": (line_of_squared_hinge, 0, True), "power": (line_of_power, 1, True)}
 FUNCTIONS |= {"square": (line_of_square, 0, False), "huber": (line_of_huber, 1, False)}
 FUNCTIONS |= {"logistic": (line_of_logistic, 1, True), "smooth_hinge": (line_of_smooth_hinge, 1, True)}
-def function_of(form, nested=0):
+def function_of(form: Any, nested=0):
     """A function of an interval, and whether it never decreases."""
     need(nested <= MOST_NESTED, "functions are nested too deeply")
     need(type(form) is list and form and type(form[0]) is str, "a function that is no list")
@@ -345,8 +347,8 @@ class Atom:
     by_row: bool
     entries: Callable  # from triples of its parts to triples; a leaf takes the scores
     affine: bool = False
-    given: list = ()  # weights; of a sum the factors of the first part, and the constant
-    least: Fraction = None  # a number that no entry is ever below, whatever the parts are
+    given: Any = ()  # weights; of a sum the factors of the first part, and the constant
+    least: Any = None  # a number that no entry is ever below, whatever the parts are
     rises: bool = True  # with its parts
     @property
     def size(self):
@@ -466,7 +468,7 @@ def pairs(node, parts, data):
     need(len(upper.rows.queries) == len(lower.rows.queries), "different queries are compared")
     graded, asked = node.get("grades") is not None, asked_for(node, upper, data)
     need(not graded or upper.rows is lower.rows, "grades of different rows are compared")
-    grades = grades_for(node, lower, data) if graded else None
+    grades: Any = grades_for(node, lower, data) if graded else None
     def entries(above, below):
         found, query = [], lower.rows.spread(range(len(asked)))
         for k, q in enumerate(query):
@@ -480,7 +482,7 @@ def pairs(node, parts, data):
     return Atom(lower.rows, True, entries, least=Fraction(0))
 # Atoms: what makes them, how many parts they are of, and their other fields.
 NONE, SINGLE, TWO, WEIGHTS = range(1), range(1, 2), range(2, 3), {"weights"}
-ATOMS = {
+ATOMS: dict[Any, Any] = {
     "scores": (scores, NONE, {"group"}),
     "listed": (listed, NONE, {"rows", "lower", "queries"}),
     "sum": (sums, range(1, MOST_ATOMS + 1), {"factors", "constant"}),
@@ -493,21 +495,24 @@ ATOMS = {
     "pair_sums": (pairs, TWO, WEIGHTS | {"function", "grades"}),
     "pair_means": (pairs, TWO, WEIGHTS | {"function", "asked"}),
 }
-OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+OPERATIONS: dict[Any, Any] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 OPERATIONS |= {"log": log, "exp": exp, "expm1": lambda x: exp(x) - 1}
 OF_ROWS = {"weight": 1, "label": 1, "sums": 2, "spread": 2}  # how many words follow; the last one is an atom
 class Risk:
     """The atoms of a folder; ``arrays`` are its files."""
-    def __init__(self, nodes, arrays):
+    def __init__(self, nodes: Any, arrays):
         need(type(nodes) is list and 0 < len(nodes) <= MOST_ATOMS, f"no list of 1 to {MOST_ATOMS} atoms")
         self.nodes, self.arrays, self.atoms, self.groups = nodes, arrays, [], {}
+        node: Any
         for node in nodes:
             need(type(node) is dict and type(node.get("atom")) is str and node["atom"] in ATOMS, "an unknown atom")
-            (make, counts, fields), of = ATOMS[node["atom"]], node.get("of")
+            make, counts, fields = ATOMS[node["atom"]]
+            of = node.get("of")
+            parts: Any = of
             need(node.keys() == {"atom", "of", *fields}, f"{node['atom']} has other fields than {sorted(fields)}")
             need(type(of) is list and len(of) in counts, f"{node['atom']} of another number of parts")
-            need(all(type(k) is int and 0 <= k < len(self.atoms) for k in of), "an atom of one not before it")
-            self.atoms.append(make(node, [self.atoms[k] for k in of], self))
+            need(all(type(k) is int and 0 <= k < len(self.atoms) for k in parts), "an atom of one not before it")
+            self.atoms.append(make(node, [self.atoms[k] for k in parts], self))
         need(not self.atoms[-1].by_row, "the last atom is no number for each query")
     def file(self, name, pattern):
         need(type(name) is str and re.fullmatch(pattern, name) and name in self.arrays, "numbers of no such file")
@@ -518,7 +523,7 @@ class Risk:
     def numbers(self, x, size):
         """Intervals, one for each row or query."""
         return several(self.formula(x, 0), size)
-    def formula(self, x, nested):
+    def formula(self, x: Any, nested):
         """Intervals, of any number; a single one stands for all."""
         need(nested <= MOST_NESTED, "formulas are nested too deeply")
         if type(x) is not list:
@@ -526,9 +531,9 @@ class Risk:
             return [between(one) for one in found]
         need(x and type(x[0]) is str, "a formula without an operation")
         kind, *rest = x
-        count = 1 + (kind in "+-*/") if kind in OPERATIONS else OF_ROWS.get(kind, 2 * (kind == "take"))
+        count: Any = 1 + (kind in "+-*/") if kind in OPERATIONS else OF_ROWS.get(kind, 2 * (kind == "take"))
         need(len(rest) == count > 0, "an unknown formula")
-        last = self.integers(rest.pop()) if kind == "take" else rest.pop() if kind in OF_ROWS else None
+        last: Any = self.integers(rest.pop()) if kind == "take" else rest.pop() if kind in OF_ROWS else None
         parts = [self.formula(part, nested + 1) for part in rest]
         if kind == "take":
             need(all(0 <= place < len(parts[0]) for place in last), "a place that does not exist")
@@ -707,7 +712,7 @@ ALPHA, NORM = number(lambda x: 0 <= x < 1), number(lambda x: x >= 1)
 DANGLING, WEAK = one_of("teleport", "uniform", "drop"), one_of("inside", "entry", "outside")
 LPQ = {"alpha": ALPHA, "p": NORM, "q": NORM, "weak_links": WEAK}
 LPQ |= {"outdegree_floor": lambda x: None if x is None else POSITIVE(x)}
-RANKS = {"PageRank": (page_rank, {"alpha": ALPHA, "dangling": DANGLING}), "LpqRank": (lpq_rank, LPQ)}
+RANKS: dict[Any, Any] = {"PageRank": (page_rank, {"alpha": ALPHA, "dangling": DANGLING}), "LpqRank": (lpq_rank, LPQ)}
 # Shapes by letters; a letter stands for the same number everywhere.
 LINEAR_FILES = {"X": "nd", "y": "n", "weight": "n", "query": "n", "w": "d"}
 WITNESS_FILES = {"witness_points": "md", "witness_weights": "m"}
@@ -775,7 +780,7 @@ def read(folder):
     if kind == "global":
         fields = {"risk": lambda x: x, "l2": NOT_NEGATIVE, "l1": NOT_NEGATIVE}
         fields |= {"ball": one_of("L1", "L2"), "radius": POSITIVE} if "ball" in raw else {}
-        stems = [key.removesuffix(".npy") for key in files]
+        stems = [str(key).removesuffix(".npy") for key in files]
         expected = LINEAR_FILES | {stem: (stem,) for stem in stems if re.fullmatch(EXTRA, stem)}
         expected |= WITNESS_FILES if "witness_points.npy" in files else {}
     else:
