@@ -159,6 +159,21 @@ def test_a_name_that_is_given_is_what_formulas_print():
     )
 
 
+def by_type(z):
+    """Another function for expressions than for numbers."""
+    return atoms.softplus(-z) if isinstance(z, float | np.ndarray) else 2.0 * atoms.softplus(-z)
+
+
+@pytest.mark.parametrize(
+    "function", [by_type, lambda z: 1e20 * atoms.positive(-1e-20 * z)], ids=["type", "digits"]
+)
+def test_a_function_that_has_other_values_at_numbers_is_not_read(function):
+    assert tracing.pieces(function) is None
+    leaf = cr.problems.PNormPush(X, Y, 2.0, l2=0.1).program.nodes[0]
+    assert tracing.traced(function, leaf) is None
+    assert tracing.traced(READ["steeper"], leaf) is not None
+
+
 @pytest.mark.parametrize(
     ("atom", "wrong"),
     [
@@ -168,14 +183,15 @@ def test_a_name_that_is_given_is_what_formulas_print():
     ],
 )
 def test_an_atom_that_is_read_wrongly_is_noticed(atom, wrong, monkeypatch):
-    """A planted bug: the second statement, which calls the function with numbers, differs."""
-    monkeypatch.setitem(tracing._ATOMS, atom, wrong)
-    tracing.pieces.cache_clear()
+    """A planted bug: numbers differ when it is read; without that the second statement, which calls the function."""
     function = {"positive": READ["two corners"], "power": READ["cube"], "softplus": READ["steeper"]}[atom]
-    problem = cr.problems.Push(X, Y, "identity", losses.Custom(function), l2=0.1)
+    loss = losses.Custom(lambda z: function(z))  # one that was not read before
+    monkeypatch.setitem(tracing._ATOMS, atom, wrong)
+    assert tracing.pieces(loss) is None
     tracing.pieces.cache_clear()
-    report = cr.verify(problem)
-    assert not report.ok
+    monkeypatch.setattr(tracing, "_agrees", lambda *_: True)
+    assert not cr.verify(cr.problems.Push(X, Y, "identity", loss, l2=0.1)).ok
+    tracing.pieces.cache_clear()
 
 
 def test_a_power_of_a_positive_part_is_one_function():

@@ -89,21 +89,61 @@ _ATOMS: dict[str, Callable[..., tree.Node]] = {
 }
 
 
+# Where a function that was read is compared with its numbers, and how far these may be apart.
+_PLACES, _CLOSE = (-2.0, -0.3, 0.4, 1.5), 1e-9
+
+
 def traced(function: Callable[[Any], Any], x: tree.Node) -> tree.Node | None:
-    """Return a function of an expression as one; None where it cannot be read, or is not convex by its form."""
+    """Return a function of an expression as one; None where it cannot be read, or is not convex by its form.
+
+    Nor is it read where it has other values at numbers: it may look at the type of its argument, or lose digits.
+    """
+    node = _read(function, x)
+    of = rules.exp if rules.exponent(x) is not None else rules.hinge if rules.is_nonnegative(x) else _itself
+    return node if node is not None and _agrees(function, of) else None
+
+
+def _read(function: Callable[[Any], Any], x: tree.Node) -> tree.Node | None:
     try:
         found = function(_Read(x))
     except Exception:  # noqa: BLE001 - whatever a function of numbers does to what is none, it is not read
         return None
+    if not isinstance(found, _Read):
+        return None
+    node = found.node
     try:
-        node = found.node if isinstance(found, _Read) else None
-        if node is None:
-            return None
-        level = node if node.axis is None else rules.total(node)
-        Program(level, 0)  # which checks that it is convex
-    except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError):
+        Program(node if node.axis is None else rules.total(node), 0)  # which checks that it is convex
+    except TypeError:
         return None
     return node
+
+
+def _itself(x: tree.Node) -> tree.Node:
+    return x
+
+
+@lru_cache(maxsize=256)
+def _agrees(function: Callable[[Any], Any], of: Callable[[tree.Node], tree.Node]) -> bool:
+    """Return whether what is read has the values of the function, of some expressions of one number."""
+    x = of(_number())
+    node = _read(function, x)
+    if node is None:
+        return False
+    whole, inner = Program(rules.total(node), 1), Program(rules.total(x), 1)
+    for place in np.array(_PLACES)[:, None]:
+        value, expected = (
+            whole.value_and_gradient(place)[0],
+            float(function(inner.value_and_gradient(place)[0])),
+        )
+        if not abs(value - expected) <= _CLOSE * max(1.0, abs(expected)):
+            return False
+    return True
+
+
+def _number() -> tree.Scores:
+    """A leaf of one row."""
+    none = np.zeros(1, dtype=np.intp)
+    return tree.Scores(tree.Axis("x", none, np.ones(1), none, 1))
 
 
 def named(function: Any, found: tree.Node, printed: Callable[[], tree.Node]) -> tree.Node:
@@ -131,10 +171,8 @@ class Piece:
 @lru_cache(maxsize=256)
 def pieces(loss: Callable[[Any], Any]) -> tuple[Piece, ...] | None:
     """Return terms whose sum is ℓ(−x), each of a known function of an increasing line; None where it has others."""
-    one = np.ones(1)
-    leaf = tree.Scores(tree.Axis("x", np.zeros(1, dtype=np.intp), one, np.zeros(1, dtype=np.intp), 1))
-    node = traced(lambda x: loss(-x), leaf)
-    if node is None:
+    node = _read(lambda x: loss(-x), _number())
+    if node is None or not _agrees(loss, _itself):
         return None
     whole = tree.affine(node)
     found = [_piece(c, part) for c, part in whole.exact_terms]
