@@ -69,9 +69,8 @@ def power(x: tree.Node, p: float) -> tree.Node:
             f"({x})^{p:g} is not convex: a power below 1 is convex of an exponential only, such as pair_sums of the "
             "exponential loss."
         )
-    if (
-        isinstance(x, tree.Elementwise) and x.function is functions.hinge
-    ):  # a power of (1 + x)₊ is one function
+    # a power of (1 + x)₊ is one function
+    if isinstance(x, tree.Elementwise) and x.function is functions.hinge:
         return squared_hinge(x.x) if p == 2.0 else apply(functions.power_of_positive(p), 1.0 + x.x)
     if not is_nonnegative(x):
         raise TypeError(
