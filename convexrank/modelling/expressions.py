@@ -330,10 +330,10 @@ class Reduction(OfOne):
         return self.weights / self.over.spread(self.over.sums(self.weights)) if self.mean else self.weights
 
     def __str__(self) -> str:
-        return f"{self._word}({self.x})"
+        return f"{self.word}({self.x})"
 
     @property
-    def _word(self) -> str:
+    def word(self) -> str:
         raise NotImplementedError
 
 
@@ -341,7 +341,7 @@ class Dot(Reduction):
     """The sum Σ c x."""
 
     @property
-    def _word(self) -> str:
+    def word(self) -> str:
         return "mean" if self.mean else "total"
 
 
@@ -356,7 +356,7 @@ class LogSumExp(Reduction):
     width: float = 0.0
 
     @property
-    def _word(self) -> str:
+    def word(self) -> str:
         return "log_mean_exp" if self.mean else "log_sum_exp"
 
 

@@ -24,43 +24,43 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class _Read(Traced):
+class _Argument(Traced):
     """An expression, with the arithmetic and the atoms of numbers."""
 
     node: tree.Node
     __array_ufunc__: ClassVar[None] = None
 
-    def __add__(self, other: Any) -> _Read:
-        return _Read(self.node + _plain(other))
+    def __add__(self, other: Any) -> _Argument:
+        return _Argument(self.node + _plain(other))
 
-    def __sub__(self, other: Any) -> _Read:
-        return _Read(self.node - _plain(other))
+    def __sub__(self, other: Any) -> _Argument:
+        return _Argument(self.node - _plain(other))
 
-    def __rsub__(self, other: Any) -> _Read:
-        return _Read(other - self.node)
+    def __rsub__(self, other: Any) -> _Argument:
+        return _Argument(other - self.node)
 
-    def __mul__(self, other: Any) -> _Read:
-        return _Read(self.node * _plain(other))
+    def __mul__(self, other: Any) -> _Argument:
+        return _Argument(self.node * _plain(other))
 
-    def __truediv__(self, other: Any) -> _Read:
-        return _Read(self.node / _plain(other))
+    def __truediv__(self, other: Any) -> _Argument:
+        return _Argument(self.node / _plain(other))
 
-    def __neg__(self) -> _Read:
-        return _Read(-self.node)
+    def __neg__(self) -> _Argument:
+        return _Argument(-self.node)
 
-    def __pow__(self, exponent: Any) -> _Read:
+    def __pow__(self, exponent: Any) -> _Argument:
         return self.of_atom("power", self, exponent)
 
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def of_atom(self, name: str, *operands: Any) -> _Read:
+    def of_atom(self, name: str, *operands: Any) -> _Argument:
         """Return an atom of expressions."""
-        return _Read(_ATOMS[name](*map(_plain, operands)))
+        return _Argument(_ATOMS[name](*map(_plain, operands)))
 
 
 def _plain(x: Any) -> Any:
-    return x.node if isinstance(x, _Read) else x
+    return x.node if isinstance(x, _Argument) else x
 
 
 def _positive(x: tree.Node) -> tree.Node:
@@ -105,10 +105,10 @@ def traced(function: Callable[[Any], Any], x: tree.Node) -> tree.Node | None:
 
 def _read(function: Callable[[Any], Any], x: tree.Node) -> tree.Node | None:
     try:
-        found = function(_Read(x))
+        found = function(_Argument(x))
     except Exception:  # noqa: BLE001 - whatever a function of numbers does to what is none, it is not read
         return None
-    if not isinstance(found, _Read):
+    if not isinstance(found, _Argument):
         return None
     node = found.node
     try:

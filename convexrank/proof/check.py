@@ -32,7 +32,8 @@ from flint import arb, arb_mat, ctx
 
 NIL, ONE = arb(0), arb(1)
 OUTSIDE = 1 + arb(2) ** -30  # how far outside its ball w may be by rounding, as a factor
-# More is refused: bytes of certificate.json, entries of a file, terms of a risk or edges, seconds.
+# More is refused: bytes of certificate.json, entries of a file, pairs of rows (or thrice as many rows of all atoms
+# together) or edges, seconds.
 TEXT, ENTRIES, TERMS, SECONDS = 1_000_000, 20_000_000, 2_000_000, 1800  # it fits into 4 GB
 
 def need(true, message):
@@ -325,10 +326,10 @@ def risk(d, t):  # d holds the data, t the scores
     for node in d["risk"]:
         parts = [d["found"][k] for k in node["of"]]
         sizes = [[len(places) for places in part.rows.queries] for part in parts]
-        terms += (sum(a * b for a, b in zip(*sizes, strict=True)) // (2 if node.get("grades") else 1)
+        terms += (3 * sum(a * b for a, b in zip(*sizes, strict=True)) // (2 if node.get("grades") else 1)
                   if node["atom"].startswith("pair") else sum(map(sum, sizes)) if parts else
                   len(d["given"].get(node.get("rows"), t)))
-        need(terms <= TERMS, f"the risk has more than {TERMS} terms")
+        need(terms <= 3 * TERMS, f"the risk has more than {TERMS} terms")
         d["found"].append(ATOMS[node["atom"]][0](d, parts, node))
     need(not d["found"][-1].by_row, "the risk is no number for each query")
     return add(*((ONE, f) for f in d["found"][-1].entries))

@@ -64,7 +64,7 @@ def export(
         For risks with functions of one's own, or that are no expression, and if the checking program does not confirm
         the claim.
     """
-    folder, expected = Path(path), "distance" if hasattr(problem, "graph") else "global"
+    folder, expected = Path(path), "distance" if _name(problem) in check.RANKS else "global"
     if (folder / "certificate.json").exists():
         raise CertificateError(f"path is {folder}, which holds a certificate already; give another folder.")
     content, arrays = (_ranks if expected == "distance" else _linear)(problem, x)
@@ -97,7 +97,8 @@ def _linear(problem: Any, x: Array) -> tuple[dict[str, Any], dict[str, Array]]:
     program = getattr(problem, "program", None)
     if not isinstance(program, Program):
         raise CertificateError(
-            f"{_name(problem)} is no expression of scores, which is what the checking programs know."
+            f"{_name(problem)} is no expression of scores, which is what the checking programs know, beside "
+            f"{' and '.join(check.RANKS)}."
         )
     if not held_as(problem.X).built:
         raise CertificateError(
@@ -132,10 +133,7 @@ def _rows(problem: Any, program: Program, rows: int) -> dict[str, Array]:
 
 def _ranks(problem: Any, x: Array) -> tuple[dict[str, Any], dict[str, Array]]:
     """The parameters of a formulation on a graph, and the graph."""
-    if (name := _name(problem)) not in check.RANKS:
-        raise CertificateError(
-            f"{name} is not among the formulations on graphs that the checking programs know: {', '.join(check.RANKS)}."
-        )
+    name = _name(problem)
     return {"problem": name, **{key: _plain(getattr(problem, key)) for key in check.RANKS[name]}}, _graph(
         problem, x
     )

@@ -318,10 +318,10 @@ def _evidence(problem: Solvable, given: InBalls, w: Array, witness: Witness | No
 def within_l1(
     problem: Solvable, w: Array, witness: Witness | None, gap: float
 ) -> tuple[Witness | None, float]:
-    """Return evidence that needs no bound of the minimiser, for l1 alone its slope is not above l1, and its gap.
+    """Return evidence whose slope is not above l1, which needs no bound of the minimiser, and its gap.
 
-    It is the evidence with so small a share of a strictly feasible point as that takes. The evidence and the gap are
-    returned as they are where nothing of the kind is known.
+    A strictly feasible point is mixed in, with as small a share as that takes. Where none is known the evidence and the
+    gap are returned as they are.
     """
     given = problem.face(InBalls)
     penalty, evidence = ExactPenalty(given.risk.penalty), _evidence(problem, given, w, witness)

@@ -33,8 +33,8 @@ _OPERATIONS = {
     np.exp: "exp",
     np.expm1: "expm1",
 }
-# What a sum or a product is not changed by.
-_NEUTRAL = {np.add: 0.0, np.multiply: 1.0}
+# What changes nothing as the second number, and of sums and products as the first.
+_NEUTRAL = {np.add: 0.0, np.subtract: 0.0, np.multiply: 1.0, np.divide: 1.0}
 
 
 class _UnknownError(Exception):
@@ -55,11 +55,7 @@ class _Number:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> _Number:
         if method == "__call__" and ufunc in _OPERATIONS:
             size, texts = max(one.size for one in inputs), [one.text for one in inputs]
-            neutral = [text for text in texts if type(text) is float and text == _NEUTRAL.get(ufunc)]
-            if neutral:
-                texts.remove(neutral[0])
-                return self._made(texts[0], size)
-            return self._made([_OPERATIONS[ufunc], *texts], size)
+            return self._made(_simplified(ufunc, texts), size)
         if ufunc is not np.add or not method.startswith("reduce"):
             raise _UnknownError
         places = inputs[1] if len(inputs) > 1 else [0]
@@ -83,6 +79,18 @@ class _Number:
     def repeat(self, repeats: Any) -> _Number:
         """Repeat numbers, those of queries for their rows."""
         return self[np.arange(len(repeats)).repeat(repeats)]
+
+
+def _simplified(ufunc: np.ufunc, texts: list[Any]) -> Any:
+    """An operation, or one of its numbers where the other changes nothing; −(−x) is x."""
+    first, last = texts[0], texts[-1]
+    if last == _NEUTRAL.get(ufunc):
+        return first
+    if ufunc in (np.add, np.multiply) and first == _NEUTRAL[ufunc]:
+        return last
+    if ufunc is np.multiply and first == -1.0 and isinstance(last, list) and last[:2] == ["*", -1.0]:
+        return last[2]
+    return [_OPERATIONS[ufunc], *texts]
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,7 @@ class WrittenRisk:
                 factors = [self._numbers(c) for c, _ in node.exact_terms]
                 return {"atom": "sum", "factors": factors, "constant": self._numbers(node.exact_constant)}
             case tree.Reduction():
-                return {"atom": node._word, "weights": self._numbers(node.exact_weights)}
+                return {"atom": node.word, "weights": self._numbers(node.exact_weights)}
             case CumulativeLogSumExp():
                 return self._made("cumulative_log_sum_exp", weights=node.exact_weights, grades=node.grades)
             case tree.Maximum():
