@@ -7,15 +7,15 @@ import math
 import numpy as np
 
 PLAIN = {
-    "exp": math.exp,
+    "exp": np.exp,
     "softplus": lambda x: max(x, 0.0) + math.log1p(math.exp(-abs(x))),
     "logistic": lambda x, b: value_of(["softplus"], x) / math.log(b),
     "hinge": lambda x: max(1.0 + x, 0.0),
     "smooth_hinge": lambda x, w: value_of(["huber", w], max(1.0 + x, 0.0)) / w,
-    "squared_hinge": lambda x: max(1.0 + x, 0.0) ** 2,
+    "squared_hinge": lambda x: np.square(max(1.0 + x, 0.0)),
     "square": lambda x: x * x,
     "huber": lambda x, w: 0.5 * x * x if abs(x) <= w else w * (abs(x) - 0.5 * w),
-    "power": lambda x, p: max(x, 0.0) ** p,
+    "power": lambda x, p: np.power(max(x, 0.0), p),
     "scaled": lambda x, c, form: c * value_of(form, x),
 }
 OPERATIONS = {

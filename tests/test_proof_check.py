@@ -10,7 +10,9 @@ import re
 import shutil
 import warnings
 from functools import cache
+from itertools import product
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -1002,6 +1004,48 @@ def test_what_parts_lose_below_their_value_the_whole_loses_too():
     with at_precision(128):  # a float says that this is where the hinge begins
         value, slope, slack = check.function(["hinge"])[0](arb(2) ** -60 - 1)
         assert (value, slope, slack) == (arb(2) ** -60, arb(0), arb(2) ** -60)
+
+
+def of_scores(rows, kinds, **stated):
+    """What is stated of a risk that is one number of all scores, for the program to judge."""
+    rng = np.random.default_rng(5)
+    atoms = [{"atom": "scores", "of": [], "group": "rows"}]
+    atoms += [{"of": [k], **kind} for k, kind in enumerate(kinds)]
+    data = {"X": rng.normal(size=(rows, 4)), "y": np.arange(rows) % 2.0, "query": np.zeros(rows, dtype=int)}
+    return data | {"weight": np.ones(rows), "risk": atoms, "given": {}, "l1": 0.0, "l2": 0.0} | stated
+
+
+@pytest.mark.parametrize(("ball", "radius"), [(None, None), *product(("L1", "L2"), (0.05, 0.3, 5.0))])
+@pytest.mark.parametrize(
+    ("l2", "l1"), [(0.5, 0.0), (0.5, 0.1), (0.0, 0.0), (0.0, 0.1), (0.0, 2.0), (3.0, 2.0)]
+)
+@pytest.mark.parametrize("scale", [0.0, 0.7])
+def test_the_bound_of_a_linear_risk_is_its_minimum(ball, radius, l2, l1, scale):
+    """From any point: what is missing to it is the gap, whichever penalty there is."""
+    constraint = {} if ball is None else {"ball": ball, "radius": radius}
+    d = of_scores(6, [{"atom": "mean", "weights": 1.0}], l2=l2, l1=l1, **constraint)
+    slope = d["X"].mean(axis=0)
+    d["w"] = -scale * (radius or 1.0) * slope / np.abs(slope).sum()
+    v = cp.Variable(4)
+    inside = [] if ball is None else [cp.norm(v, int(ball[1])) <= radius]
+    penalty = 0.5 * l2 * cp.sum_squares(v) + l1 * cp.norm1(v)
+    model = cp.Problem(cp.Minimize(slope @ v + penalty), inside)
+    if ball is None and not l2 and l1 < np.abs(slope).max():
+        with pytest.raises(ValueError, match="nothing bounds the minimiser"):
+            check.gap_of(d, math.inf)
+        return
+    model.solve(cp.CLARABEL)
+    value, gap = check.gap_of(d, math.inf)
+    assert float(value - gap) == pytest.approx(model.value, abs=1e-7)
+
+
+@pytest.mark.parametrize("scale", [0.0, 3.0])
+def test_without_a_penalty_the_gap_is_what_is_above_the_least_value(scale):
+    kinds = [{"atom": "function", "function": ["exp"]}, {"atom": "mean", "weights": 1.0}]
+    d = of_scores(6, kinds, w=np.full(4, scale))
+    value, gap = check.gap_of(d, math.inf)
+    assert float(gap) == float(value)
+    assert float(value) == pytest.approx(np.exp(d["X"] @ d["w"]).mean(), rel=1e-12)
 
 
 def test_what_a_tangent_loses_is_part_of_the_gap(copies, monkeypatch):
