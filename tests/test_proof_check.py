@@ -11,6 +11,7 @@ import shutil
 import warnings
 from functools import cache
 from itertools import product
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -1006,7 +1007,7 @@ def test_what_parts_lose_below_their_value_the_whole_loses_too():
         assert (value, slope, slack) == (arb(2) ** -60, arb(0), arb(2) ** -60)
 
 
-def of_scores(rows, kinds, **stated):
+def of_scores(rows: int, kinds: list[dict[str, Any]], **stated: Any) -> dict[str, Any]:
     """What is stated of a risk that is one number of all scores, for the program to judge."""
     rng = np.random.default_rng(5)
     atoms = [{"atom": "scores", "of": [], "group": "rows"}]
