@@ -40,13 +40,14 @@ def close(a, b, name="two solvers"):
 # --- which problems have one ------------------------------------------------------------------------------------------
 
 
-def test_every_declared_formulation_has_a_dual_and_no_other():
+def test_every_declared_formulation_has_a_dual_and_one_other():
     for name, problem in REGISTRY.items():
         drawn = [problem.random(seed) for seed in range(4)]
-        assert any(one._conjugate is not None for one in drawn) == (name in FAMILIES), name
+        expected = name in FAMILIES or name == "LearnedDivergence"  # see test_link_conjugate
+        assert any(one._conjugate is not None for one in drawn) == expected, name
 
 
-@pytest.mark.parametrize("name", ["MarginRetargeting", "LearnedDivergence", "PageRank"])
+@pytest.mark.parametrize("name", ["MarginRetargeting", "Retargeting", "PageRank"])
 def test_others_say_which_have(name):
     with pytest.raises(
         ValueError, match=f"this {name} has no dual here.*PNormPush, TopPush.*losses exponential"
