@@ -100,6 +100,16 @@ def test_every_family_passes_the_verifier(name):
     assert report.ok, str(report)
 
 
+def test_a_model_has_a_value_where_multipliers_are_zero():
+    """At the edge of a power cone, where no conic solver finds the other variables: it needs none."""
+    dual = cr.problems.Push(X, Y, 2.0, "squared_hinge", l2=3.0).dual()
+    model, v = dual.to_cvxpy(), dual.solve().x
+    assert not model.auxiliary
+    assert model.value_at(v) == pytest.approx(dual.objective(v), rel=tolerance("summation"))
+    assert (v == 0.0).any()
+    assert math.isinf(model.value_at(np.where(np.arange(len(v)) < len(v) - (Y == 0).sum(), v + 1.0, 0.0)))
+
+
 @pytest.mark.parametrize("p", [0.5, 1.0, 4.0, 64.0])
 @pytest.mark.parametrize(("l1", "l2"), [(0.0, 0.0), (0.0, 0.1), (0.05, 0.0), (0.05, 0.1)])
 def test_the_push_against_the_dual_written_by_hand(p, l1, l2):

@@ -184,7 +184,8 @@ class RankingDual(DualPoints):
         shift = np.zeros(primal.dimension) if conjugate.shift is None else rows.T @ conjugate.shift
         pull = -((rows.T @ conjugate.matrix) @ v) - shift
         term, more = conjugate_model(primal.penalty, pull, primal.dimension)
-        return CvxpyModel(cp.Problem(cp.Minimize(value + term), [*limits, *more]), {"v": v})
+        model = cp.Problem(cp.Minimize(value + term), [*limits, *more])
+        return CvxpyModel(model, {"v": v}, lifted=tuple(getattr(limits, "lifted", ())))
 
     _without_definition = (
         "G is the conjugate of the primal's risk, one formula for each kind of risk; its values are held against the "

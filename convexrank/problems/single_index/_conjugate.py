@@ -141,9 +141,9 @@ class LinkConjugate:
         from convexrank.proof.balls import arb, power, total
 
         given = zip(parts, self.y.tolist(), strict=True)
-        exponent = arb(self.power)
+        exponent = self.power
         rise = total(power(abs(v), exponent) - power(abs(arb(y)), exponent) for v, y in given)
-        return arb(self.strong) / exponent * rise / self.rows
+        return arb(self.strong) / arb(exponent) * rise / self.rows
 
     def ball_slopes(self, parts: list[Any]) -> list[Any]:
         """Enclose (v − y)/n."""
