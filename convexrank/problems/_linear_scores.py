@@ -18,6 +18,8 @@ from convexrank.backend.design import (
     Held,
     entries,
     held_as,
+    in_units,
+    is_array,
     row_lengths,
     squares_times,
     times,
@@ -49,7 +51,6 @@ from convexrank.problems._conditioning import (
     InUnits,
     centred,
     columns_are_alike,
-    in_units,
     is_weak,
     long,
     units_of,
@@ -220,7 +221,7 @@ class LinearScores(Problem):
     @cached_property
     def _centred(self) -> Self | None:
         """The same objective with more digits, of rows without a large offset that all share; None if there is none."""
-        plain = isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
+        plain = is_array(self.X) and self.X.dtype == np.float64
         if not plain or not self._depends_on_differences or self._mean_squares is None:
             return None
         rows = centred(self.X, self._mean_squares)

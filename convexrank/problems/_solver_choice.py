@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from scipy import sparse
+from convexrank.backend.design import held_as, is_array, is_sparse
 
 # Seconds on one core; their ratios matter. Measured with PNormPush, 600 to 10⁶ rows and 6 to 300 columns.
 _ENTRY = 1e-9  # value and gradient, for an entry of X
@@ -56,11 +55,11 @@ def choose(
     columns_differ : bool
         Whether the risk has kinks and some columns are larger than others by far.
     """
-    plain = isinstance(X, np.ndarray)
+    plain = is_array(X)
     by_products = "HessianProducts" in offered and not pairwise_curvature
-    if by_products and not plain and sparse.issparse(X):
+    if by_products and is_sparse(X):
         return Choice("newton-cg", "sparse features: products with X cost less than a Hessian")
-    if "TwiceDifferentiable" in offered and (plain or sparse.issparse(X)):
+    if "TwiceDifferentiable" in offered and held_as(X).built:
         if not plain:
             return Choice("lbfgs", "sparse features: products with X cost less than second derivatives")
         if pairwise_curvature:
