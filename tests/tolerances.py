@@ -132,6 +132,8 @@ TOLERANCES: dict[str, float] = {
     "consensus projection": 1e-10,
     # The point of such a projection: the root of that.
     "consensus point": 1e-5,
+    # The last constraint of a cutting plane method, whose programs are solved to 1e-8.
+    "cutting planes": 1e-8,
     # An end of an interval by HiGHS, asked for 1e-10.
     "linear program": 1e-8,
     # Step of central differences of a piecewise linear function, and what they may be off by: rounding over the step.
