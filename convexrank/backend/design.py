@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -140,11 +140,6 @@ _BLOCK = 1 << 20
 _CACHED = 1 << 15
 # Entries of a block that is read once from memory for two products.
 _READ = 1 << 17
-
-
-def is_array(matrix: Any) -> TypeGuard[Array]:
-    """Return whether a matrix is an array of numpy, of which parts are read without a search."""
-    return isinstance(matrix, np.ndarray)
 
 
 def is_sparse(matrix: Any) -> bool:

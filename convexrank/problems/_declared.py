@@ -11,7 +11,7 @@ from typing import Any, dataclass_transform
 import numpy as np
 
 from convexrank.backend.cached import LastValue, cached_property
-from convexrank.backend.design import compact, entries, is_array, times, transposed_times
+from convexrank.backend.design import compact, entries, times, transposed_times
 from convexrank.backend.jax_oracles import penalised, shape_class, with_data
 from convexrank.core.capabilities import Batched
 from convexrank.core.minorants import Minorant, tangent_at
@@ -185,7 +185,7 @@ class Declared(LinearScores):
     def _batched(self) -> Batched:
         from convexrank.modelling.log_sum_exps.weighted_rows import WeightedRows
 
-        plain = is_array(self.X) and self.X.dtype == np.float64
+        plain = isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
         fits = plain and "Coordinates" in self.capabilities
         return Batched(partial(WeightedRows.of, self)) if fits else super()._batched()
 
@@ -425,7 +425,7 @@ class Declared(LinearScores):
     @cached_property
     def _tall(self) -> LogSumExps | None:
         """The log-sum-exps of a dense X in memory with so many rows that some of them tell the curvature of all."""
-        logs = self._log_sum_exps if is_array(self.X) and self._sample_rows > 0 else None
+        logs = self._log_sum_exps if self._held.built and self._sample_rows > 0 else None
         return logs if logs is not None and logs.is_moderate else None
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import dense, held_as, is_array, stacked
+from convexrank.backend.design import dense, held_as, stacked
 from convexrank.data import (
     QueryGroups,
     as_groups,
@@ -54,7 +54,7 @@ _SAMPLED = 1 << 22
 def rows_of_sample(X: Any) -> int:
     """Return how many rows tell the shape of an objective of dense rows; 0 where there are not enough of them."""
     rows, columns = X.shape
-    plain = is_array(X)
+    plain = isinstance(X, np.ndarray)
     chunks = not (plain or held_as(X).in_memory or X.sparse)
     if chunks:
         per_column, share = _ROWS_PER_COLUMN, min(rows // _SHARE, _SAMPLED // columns)

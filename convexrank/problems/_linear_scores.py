@@ -19,7 +19,6 @@ from convexrank.backend.design import (
     entries,
     held_as,
     in_units,
-    is_array,
     row_lengths,
     squares_times,
     times,
@@ -221,7 +220,7 @@ class LinearScores(Problem):
     @cached_property
     def _centred(self) -> Self | None:
         """The same objective with more digits, of rows without a large offset that all share; None if there is none."""
-        plain = is_array(self.X) and self.X.dtype == np.float64
+        plain = isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
         if not plain or not self._depends_on_differences or self._mean_squares is None:
             return None
         rows = centred(self.X, self._mean_squares)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from convexrank.backend.design import held_as, is_array, is_sparse
+import numpy as np
+
+from convexrank.backend.design import held_as
 
 # Seconds on one core; their ratios matter. Measured with PNormPush, 600 to 10⁶ rows and 6 to 300 columns.
 _ENTRY = 1e-9  # value and gradient, for an entry of X
@@ -55,11 +57,12 @@ def choose(
     columns_differ : bool
         Whether the risk has kinks and some columns are larger than others by far.
     """
-    plain = is_array(X)
+    plain = isinstance(X, np.ndarray)
+    stored = plain or held_as(X).built
     by_products = "HessianProducts" in offered and not pairwise_curvature
-    if by_products and is_sparse(X):
+    if by_products and stored and not plain:
         return Choice("newton-cg", "sparse features: products with X cost less than a Hessian")
-    if "TwiceDifferentiable" in offered and held_as(X).built:
+    if "TwiceDifferentiable" in offered and stored:
         if not plain:
             return Choice("lbfgs", "sparse features: products with X cost less than second derivatives")
         if pairwise_curvature:

@@ -24,7 +24,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design, dense, held_as, in_units, is_array
+from convexrank.backend.design import Design, dense, held_as, in_units
 from convexrank.backend.interruption import MANY, check_time
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
 from convexrank.core.separability import units_of_features
@@ -211,7 +211,7 @@ class MarginScores(QueryScores):
         rows, columns = self.X.shape
         wanted = max(_ROWS_PER_COLUMN * columns, rows // _SHARE)
         count = max(1, round(len(self.groups) * wanted / self.groups.rows))
-        tall = is_array(self.X) and self.X.size >= _TALL and _WORTH * count <= len(self.groups)
+        tall = isinstance(self.X, np.ndarray) and self.X.size >= _TALL and _WORTH * count <= len(self.groups)
         some = drawn(self, count) if tall and "TwiceDifferentiable" in self.capabilities else None
         return None if some is None else SampledCurvature(some.second_order(w)[2])
 
