@@ -128,6 +128,20 @@ def test_balls_of_multipliers_are_those_of_floats(kind):
     assert sum(len(part) for part in parts.values()) == len(v)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "exponential"])
+def test_weights_of_pairs_that_add_up_rest_without_a_penalty(loss):
+    """Pairs of weight 1 in all have slopes of 0 where the loss is flat, so that nothing else has to balance them."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(24, 2)), np.arange(24) % 3 == 0
+    problem = cr.problems.PartialAUC(X, y, 0.4, loss)
+    dual, primal = problem.dual(), problem.solve("exact")
+    for solution in (dual.solve(), dual.solve("exact")):
+        assert solution.value == pytest.approx(-primal.value, abs=VALUE)
+    rest = problem._conjugate.rest
+    assert problem._conjugate.violation(rest) <= SUMMATION
+    assert not problem._conjugate.slopes(rest).any()
+
+
 def test_without_what_bounds_the_minimiser_there_is_no_dual():
     assert instance(Push, False)._conjugate is not None  # distributions over rows bound it
     assert instance(Push, True)._conjugate is None

@@ -120,8 +120,8 @@ class CvxpyModel:
         A function that returns, after :meth:`solve`, evidence for a certificate from the multipliers of the
         constraints.
     lifted : sequence of (cvxpy.Variable, cvxpy.Expression)
-        Auxiliary variables that must be at least an expression and nothing else, each after those in its expression,
-        where the objective does not decrease in any of them: at a point each is its expression.
+        Auxiliary variables that must be at least an expression, or what has a value, and nothing else, each after those
+        in its expression, where the objective does not decrease in any of them: at a point each is its expression.
 
     Examples
     --------

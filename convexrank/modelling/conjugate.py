@@ -133,10 +133,12 @@ def resting(program: Program) -> tuple[Multipliers, float] | None:
             leaf, own = program.nodes[k].leaf.axis, program.own_factors.get(program.args[k][0])
             if own is not None and not isinstance(program.nodes[k], PairSums):
                 found[k][: len(leaf.rows)] = -slopes[leaf.rows] / np.where(own, own, np.inf)
-    cost, slopes = conjugate(program, language := Numpy(), found)
-    if max(language.violation, float(np.abs(slopes).max(initial=0.0)) / (size or 1.0)) > _BALANCED:
-        return None
-    return found, float(cost)
+    # shares and weights add up to 1, whatever slopes they have
+    for one in (found, feasible(program, Numpy(), found)):
+        cost, slopes = conjugate(program, language := Numpy(), one)
+        if max(language.violation, float(np.abs(slopes).max(initial=0.0)) / (size or 1.0)) <= _BALANCED:
+            return one, float(cost)
+    return None
 
 
 def conjugate(program: Program, m: Any, v: Multipliers) -> tuple[Any, Any]:

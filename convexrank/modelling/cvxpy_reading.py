@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,22 @@ def _terms_of(node: tree.Node) -> int:
     if isinstance(node, tree.PairSums):
         return node.pair_count
     return len(node.axis.rows) if isinstance(node, tree.Scores) else sum(map(_terms_of, node.args))
+
+
+@dataclass(frozen=True)
+class _PowerOver:
+    """The number \\|v\\|^q u^(1−q) of values of expressions, which cvxpy has as a cone alone; 0 where v is 0."""
+
+    v: Any
+    u: Any
+    q: float
+
+    @property
+    def value(self) -> Array:
+        """The numbers, infinite where u alone is 0."""
+        v, u = np.abs(self.v.value), np.maximum(self.u.value, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return np.where(v == 0.0, 0.0, v * (v / u) ** (self.q - 1.0))
 
 
 class Cvxpy(Language):
@@ -208,4 +225,5 @@ class Cvxpy(Language):
         from cvxpy.constraints.power import PowCone3D
 
         self.limits.append(PowCone3D(t, u, v, np.full(v.shape, 1.0 / q)))
+        self.limits.lifted.append((t, _PowerOver(v, u, q)))
         return t

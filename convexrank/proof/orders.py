@@ -409,7 +409,7 @@ def tangent_of_powers(scores: Balls, y: Array, strong: float, exponent: float, l
     middle, n = midpoints(scores), len(y)
     order = np.lexsort((y, middle))
     targets, ranked = rational(y.tolist()), sorted(rational(y.tolist()))
-    p = _mean_of_permutations(rational(list(accumulate(link[order].tolist(), max))), ranked)
+    p = mean_of_permutations(rational(list(accumulate(link[order].tolist(), max))), ranked)
     v = middle[order] - strong * np.sign(link[order]) * np.abs(link[order]) ** (exponent - 1.0)
     levels = rational(np.sort(v).tolist())
     moved = [scores[place] for place in order]
@@ -431,7 +431,7 @@ def _to(x: arb, exponent: arb) -> arb:
     return x**exponent if x > 0 else ZERO.union(x.upper() ** exponent) if x.upper() > 0 else ZERO
 
 
-def _mean_of_permutations(risen: Rationals, ranked: Rationals) -> Rationals:
+def mean_of_permutations(risen: Rationals, ranked: Rationals) -> Rationals:
     """Numbers near those given, non-decreasing, whose first k never add up to less than those of the targets do."""
     n = len(ranked)
     mean, middle = sum(ranked, fmpq(0)) / n, sum(risen, fmpq(0)) / n

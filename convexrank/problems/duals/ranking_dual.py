@@ -16,7 +16,7 @@ from convexrank.core.minorants import InBalls, rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
 from convexrank.data import shown
-from convexrank.problems._declared import Declared
+from convexrank.problems._linear_scores import LinearScores
 from convexrank.problems.duals._points import DualPoints
 from convexrank.regularizers import L1Ball, L2Ball, Penalty
 
@@ -48,7 +48,8 @@ class RankingDual(DualPoints):
     divergence by p, :class:`TopBottomPush` has two pairs (α, β), :class:`TopPush` has no divergence of β. For
     :class:`IRPush` and :class:`RmaxPush` v has a multiplier for each positive and each negative, with equal sums; for
     :class:`ConvexRisk` and :class:`RankSVM` one for each pair; for :class:`ListNet` a distribution for each query; for
-    :class:`NDCGRegression` a residual for each row.
+    :class:`NDCGRegression` a residual for each row; for :class:`LearnedDivergence` the values of the link, a mean of
+    permutations of the targets.
 
     **The value has the opposite sign of the primal value**: the minimum of the primal is at least minus the objective
     of the dual at any v (weak duality), with equality at the optimum. The certificate is this gap. :meth:`weights`
@@ -183,7 +184,8 @@ class RankingDual(DualPoints):
         shift = np.zeros(primal.dimension) if conjugate.shift is None else rows.T @ conjugate.shift
         pull = -((rows.T @ conjugate.matrix) @ v) - shift
         term, more = conjugate_model(primal.penalty, pull, primal.dimension)
-        return CvxpyModel(cp.Problem(cp.Minimize(value + term), [*limits, *more]), {"v": v})
+        model = cp.Problem(cp.Minimize(value + term), [*limits, *more])
+        return CvxpyModel(model, {"v": v}, lifted=tuple(getattr(limits, "lifted", ())))
 
     _without_definition = (
         "G is the conjugate of the primal's risk, one formula for each kind of risk; its values are held against the "
@@ -195,9 +197,9 @@ class RankingDual(DualPoints):
         """Draw a small instance; the same seed gives the same instance."""
         # not imported: the registry has this class as well
         registry = import_module(__name__.split(".duals")[0]).REGISTRY
-        declared: list[Any] = [kind for kind in registry.values() if issubclass(kind, Declared)]
-        first = seed % len(declared)
-        drawn = (kind.random(seed) for kind in declared[first:] + declared[:first])
+        kinds: list[Any] = [kind for kind in registry.values() if issubclass(kind, LinearScores)]
+        first = seed % len(kinds)
+        drawn = (kind.random(seed) for kind in kinds[first:] + kinds[:first])
         primal = next(one for one in drawn if one._conjugate is not None)
         if isinstance(primal.penalty.ball, L1Ball) and not primal._attained:
             # values of that model are solves, which fail where an entropy is at its boundary

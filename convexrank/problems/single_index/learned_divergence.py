@@ -399,11 +399,23 @@ class LearnedDivergence(PublishedField):
 
     def expected(self, w: Any) -> Array:
         """Return the learned link at the scores, s(θ), shape (n,): y plus n times the risk's slope in the scores."""
-        return len(self.y) * self._risk_and_score_gradient(self.scores(self.check_point(w)))[1] + self.y
+        return self._link_at(self.scores(self.check_point(w)))
+
+    def _link_at(self, scores: Array) -> Array:
+        return len(self.y) * self._risk_and_score_gradient(scores)[1] + self.y
 
     def _has_link(self) -> HasLink:
         limits, is_marginal = (self.strong, self.smooth, self.output_range), self.oracle == "marginal"
         return HasLink(self.y, *limits, is_marginal, lambda w: self.scores(self.check_point(w)))
+
+    @property
+    def _conjugate(self) -> Any:
+        """The conjugate of the risk, for the dual; None with ``smooth``, whose links are no means of permutations."""
+        if self.oracle != "marginal" or self.smooth is not None:
+            return None
+        from convexrank.problems.single_index._conjugate import LinkConjugate
+
+        return LinkConjugate(self.y, self.strong or 0.0, self.power, self._link_at)
 
     def link(self, w: Any, *, optimal: bool = True) -> Link:
         """Return the learned link as a curve, with its interval and φ; see :func:`convexrank.links.fit_link`."""
@@ -445,15 +457,15 @@ class LearnedDivergence(PublishedField):
             from convexrank.proof.orders import tangent_of_powers
 
             middle = midpoints(scores)
-            link = len(self.y) * self._risk_and_score_gradient(middle)[1] + self.y
+            link = self._link_at(middle)
             return tangent_of_powers(scores, self.y, self.strong or 0.0, self.power, link)
         if self.smooth is None or (self.strong is None and self.output_range is None):
             return tangent_of_links(scores, self.y, self.strong, self.smooth)
         kind = LinkClass(self.strong, self.smooth, *(self.output_range or (-math.inf, math.inf)))
         # the link in floats is evidence, whose value is found over balls
         middle = midpoints(scores)
-        n, (order, ordered) = len(self.y), self._in_order.order(middle)
-        link = n * self._risk_and_score_gradient(middle)[1] + self.y
+        order, ordered = self._in_order.order(middle)
+        link = self._link_at(middle)
         kept = middle.copy()
         if self.output_range is not None:
             parts = ordered, self.y[order], self._in_order.ranked, self.strong, self.smooth
