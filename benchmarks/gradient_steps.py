@@ -1,4 +1,4 @@
-"""AccuracyAtTop.jl, a peer of PatMat: its objective by full gradients and Adam's steps, in plain code.
+"""AccuracyAtTopPrimal.jl, a peer of PatMat: its objective by full gradients and Adam's steps, in plain code.
 
 The settings are those of the scripts beside Adam, Mácha, Šmídl and Pevný (2020): Glorot's random start, no intercept,
 Adam with steps of 0.01, and 0.001 |w|² beside the loss, which is l2 = 0.002. Both surrogates are the squared hinge: the

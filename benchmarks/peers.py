@@ -124,12 +124,12 @@ def _steps(found: dict[str, Any]) -> Table:
                 )
             )
     note = (
-        f"Pat&Mat and Pat&Mat-NP as in AccuracyAtTop.jl, written anew: {STEPS} full gradients by Adam from a random "
-        f"start, {PENALTY:g} |w|² beside the loss. Data, shares of the split (a half to fit, a quarter to choose, a "
-        "quarter to judge), features as they are, τ, and the measure are those of the scripts beside the paper. Both "
-        "surrogates are squared hinges, where the scripts take hinges; β is chosen among "
-        f"{', '.join(f'{scale:g}' for scale in _SCALES)} for each. "
-        "Steps over the minimum: quotients of the objective, for all β and splits. "
+        f"Pat&Mat and Pat&Mat-NP as in AccuracyAtTopPrimal.jl, written anew: {STEPS} full gradients by Adam from a "
+        f"random start, {PENALTY:g} |w|² beside the loss. Data, shares of the split (a half to fit, a quarter to "
+        "choose, a quarter to judge), features as they are, τ, and the measure are those of the scripts beside the "
+        "paper. Both surrogates are squared hinges, where the scripts take hinges; β is chosen among "
+        f"{', '.join(f'{scale:g}' for scale in _SCALES)} for each. Steps over the minimum: quotients of the objective, "
+        "for all β and splits. "
         "Found: the share of the positives at a false positive rate of τ, on the rows to judge, in the mean over "
         "splits; difference: ours less theirs ± its standard error. Times are of the processor, for all β."
     )
@@ -143,7 +143,7 @@ def _steps(found: dict[str, Any]) -> Table:
         "by steps",
     )
     return Table(
-        "PatMat beside AccuracyAtTop.jl's steps",
+        "PatMat beside AccuracyAtTopPrimal.jl's steps",
         (*columns, "difference", "time", "of steps"),
         tuple(rows),
         note,

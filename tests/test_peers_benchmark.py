@@ -1,4 +1,4 @@
-"""The benchmark beside the authors' methods: steps of AccuracyAtTop.jl on PatMat's objective, and what is judged."""
+"""The benchmark beside the authors' methods: AccuracyAtTopPrimal.jl's steps on PatMat's objective, what is judged."""
 
 from __future__ import annotations
 
