@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
@@ -40,6 +40,8 @@ class Held:
 
     #: Whether all rows are in memory, and whether their entries are stored.
     in_memory, built = True, True
+    #: How a caller writes some rows in memory, of rows that are elsewhere and were checked when first seen.
+    sample: str | None = None
 
     @property
     def nonnegative(self) -> Array | None:
@@ -140,10 +142,48 @@ _CACHED = 1 << 15
 _READ = 1 << 17
 
 
-def dense(matrix: Any) -> Array:
-    """Return a dense or sparse matrix as a dense array in float64."""
+def is_sparse(matrix: Any) -> bool:
+    """Return whether entries that are 0 are not stored, so that products cost less than decompositions."""
+    return sparse.issparse(matrix)
+
+
+def unpacked(matrix: Any) -> Array:
+    """Return a matrix as an array of numpy, in its own type."""
     matrix = entries(matrix)
-    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
+    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+
+
+def dense(matrix: Any) -> Array:
+    """Return a matrix as an array of numpy in float64."""
+    return np.asarray(unpacked(matrix), dtype=np.float64)
+
+
+def arrays_of(matrix: Any) -> list[Array]:
+    """Return the arrays that hold a matrix; none for rows that are elsewhere."""
+    if sparse.issparse(matrix):
+        return [matrix.data, matrix.indices, matrix.indptr]
+    return [matrix] if isinstance(matrix, np.ndarray) else []
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Return the rows of all parts, sparse where a part is."""
+    if any(map(sparse.issparse, parts)):
+        return sparse.csr_array(sparse.vstack(parts, format="csr"))
+    return np.concatenate(parts)
+
+
+def by_columns(matrix: Any) -> Any:
+    """Return a matrix so that columns are read fast: of a sparse one a copy by columns, of the same size."""
+    return sparse.csc_array(matrix) if sparse.issparse(matrix) else matrix
+
+
+def one_column(stored: Any, j: int) -> Array:
+    """Return a column of a matrix that `by_columns` returned, dense and in float64."""
+    if not sparse.issparse(stored):
+        return stored[:, j].astype(np.float64)
+    own = slice(stored.indptr[j], stored.indptr[j + 1])
+    # a repeated entry of a sparse matrix means the sum
+    return np.bincount(stored.indices[own], stored.data[own], stored.shape[0])
 
 
 def columns_of(matrix: Any, places: Array) -> sparse.csc_array:
@@ -179,6 +219,40 @@ def weighted_gram(rows: Any, weights: Array) -> Array:
 def scaled(rows: Any, factors: Array) -> Any:
     """Return rows times a factor each, sparse where they are."""
     return sparse.diags_array(factors) @ rows if sparse.issparse(rows) else factors[:, None] * rows
+
+
+def in_units(rows: Any, units: Array) -> Any:
+    """Return rows with columns times units, sparse where they are."""
+    return rows @ sparse.diags_array(units) if sparse.issparse(rows) else rows * units
+
+
+def extremes(matrix: Any) -> tuple[Array, Array]:
+    """Return the least and the largest entry of each column, in float64."""
+    return dense(matrix.min(axis=0)).ravel(), dense(matrix.max(axis=0)).ravel()
+
+
+def stored_entries(stored: Any) -> Array:
+    """Return how many entries of each column a product takes, of a matrix that `by_columns` returned."""
+    return np.diff(stored.indptr) if sparse.issparse(stored) else np.full(stored.shape[1], len(stored))
+
+
+def moments(rows: Any, weights: Array | None = None) -> tuple[Array, Array]:
+    """Return the mean and the standard deviation of each column; O(entries), without a copy of dense rows."""
+    weights = np.ones(rows.shape[0]) if weights is None else weights
+    total, d = weights.sum(), rows.shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by the problem
+        means = transposed_times(rows, weights) / total
+        if sparse.issparse(rows):
+            counts = np.repeat(weights, np.diff(rows.indptr))
+            moved = rows.data - means[rows.indices]
+            squares = np.bincount(rows.indices, counts * moved * moved, d)
+            squares += np.maximum(total - np.bincount(rows.indices, counts, d), 0.0) * means**2
+        else:
+            squares, length = np.zeros(d), max(1, _BLOCK // d)
+            for start in range(0, len(rows), length):
+                part = slice(start, start + length)
+                squares += squares_times(rows[part] - means, weights[part])
+        return means, np.sqrt(squares / total)
 
 
 def centred_gram(rows: Any, centre: Array, weights: Array) -> Array:

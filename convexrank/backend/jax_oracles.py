@@ -18,9 +18,9 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.compilation import SMALL, jit
+from convexrank.backend.design import is_sparse, unpacked
 from convexrank.backend.interruption import check_time, held
 
 _OPEN = (None, "allow", "log")
@@ -245,12 +245,21 @@ def value_and_gradient(risk: Risk, data: Any, parts: tuple[Array, ...]) -> tuple
         return float(value), tuple(np.asarray(gradient) for gradient in gradients)
 
 
+def as_jax_multiplies(matrix: Any) -> Any:
+    """Return a sparse matrix in JAX's own form, others unchanged."""
+    if not is_sparse(matrix):
+        return matrix
+    from jax.experimental.sparse import BCOO
+
+    return BCOO.from_scipy_sparse(matrix)
+
+
 def padded_columns(parts: tuple[Any, ...], sizes: tuple[int, ...]) -> tuple[Any, ...]:
     """Return the rows of each part as padded columns; large ones are put where JAX computes, once for all calls."""
     found = []
     for rows, size in zip(parts, sizes, strict=True):
         padded = np.zeros((rows.shape[1], size), dtype=rows.dtype)
-        padded[:, : rows.shape[0]] = (rows.toarray() if sparse.issparse(rows) else rows).T
+        padded[:, : rows.shape[0]] = unpacked(rows).T
         check_time()
         found.append(padded)
     if sum(array.nbytes for array in found) <= _SMALL:

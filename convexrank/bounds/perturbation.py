@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.design import entries, transposed_times
+from convexrank.backend.design import entries, transposed_times, unpacked
 from convexrank.backend.progress import progress_bar
 from convexrank.core.minorants import EPS
 from convexrank.core.results import Solution, check_solution, problem_of
@@ -180,8 +180,7 @@ def _of_logarithms(problem: Formulation, terms: tuple[LogSumExpTerm, ...], w: Ar
         gradient = gradient + term.rate * mean
         sizes = sizes + abs(term.rate) * np.asarray(transposed_times(abs(X), weights), dtype=np.float64)
         rest = np.maximum(1.0 - shares - 8.0 * EPS, 0.0)  # rounded down
-        some = X[term.rows]
-        some = (some.toarray() if hasattr(some, "toarray") else some) - mean
+        some = unpacked(X[term.rows]) - mean
         with np.errstate(divide="ignore", invalid="ignore"):  # a row that has all of the weight
             forces[term.rows] += (term.rate * shares / rest)[:, None] * some
         stays[term.rows] *= len(term.rows) > 1

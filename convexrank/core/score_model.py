@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -164,19 +163,6 @@ class ColumnSizes:
 
     ranges: Array
     entries: Array
-
-
-def sizes_of_columns(X: Any) -> ColumnSizes:
-    """Return ranges and numbers of entries of the columns of a dense or sparse matrix."""
-    if sparse.issparse(X):
-        columns = X.tocsc()
-        highest, lowest = (
-            np.asarray(end.toarray(), dtype=np.float64).ravel()
-            for end in (columns.max(axis=0), columns.min(axis=0))
-        )
-        return ColumnSizes(highest - lowest, np.diff(columns.indptr))
-    ranges = X.max(axis=0).astype(np.float64) - X.min(axis=0).astype(np.float64)
-    return ColumnSizes(ranges, np.full(X.shape[1], len(X)))
 
 
 def movement(bends: Array, ranges: Array, steepness: float, gap: float) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import dense
+from convexrank.backend.design import dense, in_units, is_sparse
 from convexrank.backend.interruption import check_time, time_left
 
 Array = np.ndarray
@@ -54,7 +54,7 @@ def units_of_features(rows: Any) -> Array:
 def _centred(rows: Any, thresholds: Any) -> Any:
     """Take an offset c out of dense features: A + (B1)cᵀ is the same system with thresholds t − ⟨c, w⟩."""
     total = np.asarray(thresholds.sum(axis=1), dtype=np.float64).ravel()
-    if sparse.issparse(rows) or not total.any():
+    if is_sparse(rows) or not total.any():
         return rows
     return rows - np.outer(total, total @ rows / (total @ total))
 
@@ -84,7 +84,7 @@ def find_separation(rows: Any, thresholds: Any) -> Separation:
     count, dimension = rows.shape
     rows = _centred(rows, thresholds)
     unit = units_of_features(rows)
-    scaled = sparse.csr_array(rows) @ sparse.diags_array(unit)
+    scaled = in_units(sparse.csr_array(rows), unit)
     system = sparse.hstack([scaled, sparse.csr_array(thresholds)]).tocsr()
     everything = np.arange(count)
     chosen = np.random.default_rng(0).permutation(count)[

@@ -203,7 +203,7 @@ def well_formed(matrix: Any, name: str) -> Any:
     Parameters
     ----------
     matrix : scipy sparse matrix or array
-        The matrix, of any format, two-dimensional.
+        The matrix, of any format, two-dimensional. Others are returned unchanged.
     name : str
         Name of the argument in messages.
 
@@ -212,7 +212,7 @@ def well_formed(matrix: Any, name: str) -> Any:
     ValueError
         When lengths differ, pointers do not rise, or an index is out of range; the message says which.
     """
-    check = _CHECKS.get(matrix.format)
+    check = _CHECKS.get(matrix.format) if sparse.issparse(matrix) else None
     try:
         return matrix if check is None else check(matrix)
     except _Malformed as fault:

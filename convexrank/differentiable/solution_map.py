@@ -27,13 +27,12 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 
 from convexrank.backend.cached import cached_property, preset
 from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
-from convexrank.backend.jax_oracles import with_x64
+from convexrank.backend.jax_oracles import as_jax_multiplies, with_x64
 from convexrank.core.loop import SolverLike
 from convexrank.core.results import ConvergenceWarning, Status
 from convexrank.core.solving import resolve
@@ -444,11 +443,7 @@ class SolutionMap:
         problem = self.problem
         found: dict[str, Any] = {name: getattr(problem, name) for name in ("l1", "l2") if name not in values}
         if "X" not in values:
-            found["X"] = problem.X
-            if sparse.issparse(problem.X):
-                from jax.experimental.sparse import BCOO
-
-                found["X"] = BCOO.from_scipy_sparse(problem.X)
+            found["X"] = as_jax_multiplies(problem.X)
         if set(values) <= {"X", "l1", "l2"}:
             found["tree"] = JaxRisk.prepare(problem.program.root)
         return found

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
+from convexrank.backend.design import by_columns, held_as, moments, one_column
 from convexrank.core.loop import SolverLike
 from convexrank.core.problem import Problem
 from convexrank.core.results import Solution
 from convexrank.data import (
-    Chunks,
-    DaskRows,
     check_choice,
     check_flag,
     check_weights,
@@ -27,14 +25,12 @@ from convexrank.data import (
 from convexrank.data.frames import has_other_columns, numbers_of, refuse_missing
 from convexrank.features import Explanation, Products, Stacked, Thresholds, shapes
 from convexrank.features._shape_terms import Surface
-from convexrank.features.score_cards import moments, one_row, values_of
+from convexrank.features.score_cards import one_row, values_of
 
 Array = np.ndarray
 
 # The columns to which the weights may belong.
 _FEATURES = {name: name for name in ("linear", "thresholds", "products")}
-# Rows that are elsewhere, and were checked when they were seen first.
-OUT_OF_MEMORY = (Chunks, DaskRows)
 # Most thresholds of one feature, alone and in products.
 _BINS, _BINS_OF_PRODUCTS = 256, 12
 # Rows that repetition may make.
@@ -43,10 +39,8 @@ _LARGEST = 1e9
 
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """Return X in float64, with y if given, as scikit-learn checks them; errors name the argument."""
-    if sparse.issparse(X):
-        X = well_formed(X, "X")
     try:
-        return validate_data(estimator, X, *y, dtype=np.float64, **options)
+        return validate_data(estimator, well_formed(X, "X"), *y, dtype=np.float64, **options)
     except (OverflowError, TypeError, ValueError) as error:
         if y:
             refuse_missing(read_array(y[0], "y"), "y")
@@ -58,11 +52,6 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
             else ""
         )
         raise kind(f"{names}: {error}; expected numbers X of shape (n, d){more}.{hint}") from error
-
-
-def sample_of(X: Any) -> str:
-    """Return how a sample in memory of rows out of memory is written."""
-    return "rows[::100].toarray()" if isinstance(X, DaskRows) else "chunks[::100]"
 
 
 class LinearEstimator(BaseEstimator):
@@ -100,7 +89,7 @@ class LinearEstimator(BaseEstimator):
         for name, one in zip(("X", "y"), (X, *y), strict=False):
             if np.ma.is_masked(one):  # scikit-learn would drop the mask
                 read_array(one, name)
-        if isinstance(X, OUT_OF_MEMORY):
+        if held_as(X).sample:
             return self._streamed(X, *y, **options)
         if not self._is_linear:
             return self._levelled(X, *y, **options)
@@ -133,7 +122,7 @@ class LinearEstimator(BaseEstimator):
         if not self._is_linear:
             raise TypeError(
                 f"X is {X!r}, rows out of memory, of which features={self.features!r} would need the quantiles; pass "
-                f"features='linear', or a sample of the rows in memory, such as {sample_of(X)}."
+                f"features='linear', or a sample of the rows in memory, such as {held_as(X).sample}."
             )
         if reset:
             self.n_features_in_ = X.shape[1]
@@ -290,12 +279,9 @@ class SolvedRanker(LinearRanker):
         rows = self._validated(X, reset=False)
         if not self._is_linear:
             return self.shapes_.contributions(rows)
-        means, columns = self._moments()[0], sparse.csc_array(rows) if sparse.issparse(rows) else rows
+        means, stored = self._moments()[0], by_columns(rows)
         return {
-            name: self.coef_[j] * (columns[:, [j]].toarray().ravel() - means[j])
-            if sparse.issparse(columns)
-            else self.coef_[j] * (columns[:, j] - means[j])
-            for j, name in enumerate(self._names())
+            name: self.coef_[j] * (one_column(stored, j) - means[j]) for j, name in enumerate(self._names())
         }
 
     def explain(self, X: Any) -> Explanation:
@@ -347,7 +333,7 @@ class SolvedRanker(LinearRanker):
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         found = super()._validated(X, *y, **options)
         if y and self._is_linear:
-            self._columns_of_fit = None if isinstance(X, OUT_OF_MEMORY) else moments(found[0])
+            self._columns_of_fit = None if held_as(X).sample else moments(found[0])
         return found
 
     def _keep(self, solution: Solution) -> Self:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.model_selection import GroupKFold, check_cv
 
+from convexrank.backend.design import held_as, in_units, moments
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import level_of_caller
 from convexrank.core.capabilities import Batched
@@ -29,7 +29,7 @@ from convexrank.data import (
     shown,
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
-from convexrank.estimators._linear_ranker import OUT_OF_MEMORY, SolvedRanker, sample_of
+from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._objectives import push_on_means, several_queries
 from convexrank.estimators.push import PushRanker
 from convexrank.estimators.retargeting import RetargetingRanker
@@ -108,10 +108,10 @@ class PathSearch(SolvedRanker):
             raise ValueError(
                 f"n_jobs is {self.n_jobs}, expected a number of processes, -1 for one per core, or None."
             )
-        if isinstance(X, OUT_OF_MEMORY):
+        if held_as(X).sample:
             raise TypeError(
                 f"X is {X!r}, rows out of memory, of which no folds are made; search on a sample in memory, "
-                f"such as {sample_of(X)}, and fit the ranker without cross-validation on all of them."
+                f"such as {held_as(X).sample}, and fit the ranker without cross-validation on all of them."
             )
         X, y = self._rows(X, y)
         weights = check_weights(sample_weight, len(y))
@@ -263,20 +263,12 @@ def _scores_of(
 
 def _scales(X: Any, weights: Array | None) -> Array:
     """Return the standard deviation of each column; 1 for a constant one."""
-    from sklearn.utils.sparsefuncs import mean_variance_axis
-
-    variances: Any
-    if sparse.issparse(X):
-        _, variances = mean_variance_axis(X, axis=0, weights=weights)  # type: ignore[misc]
-    else:
-        variances = np.average((X - np.average(X, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
-    return np.where(variances > 0.0, np.sqrt(variances), 1.0)
+    deviations = moments(X, weights)[1]
+    return np.where(deviations > 0.0, deviations, 1.0)
 
 
 def _divided(X: Any, scales: Array | None) -> Any:
-    if scales is None:
-        return X
-    return sparse.csr_array(X @ sparse.diags_array(1.0 / scales)) if sparse.issparse(X) else X / scales
+    return X if scales is None else in_units(X, 1.0 / scales)
 
 
 @dataclass(eq=False, repr=False)

@@ -10,13 +10,13 @@ from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from sklearn.utils import Tags, _safe_indexing, assert_all_finite, column_or_1d, get_tags
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from convexrank.backend.design import arrays_of
 from convexrank.backend.progress import level_of_caller
 from convexrank.calibration import calibrate
 from convexrank.data import as_groups, check_binary_labels, check_probability, shown
@@ -221,9 +221,8 @@ def conformal_reach(errors: Array, level: float) -> float:
 
 def checksum(X: Any, y: Array) -> int:
     """Return a number that tells rows and responses, in their order, from others; of rows out of memory, responses."""
-    parts = [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X] if isinstance(X, np.ndarray) else []
     total = 0
-    for part in (*parts, y):
+    for part in (*arrays_of(X), y):
         total = zlib.crc32(np.ascontiguousarray(part).data, total)
     return total
 

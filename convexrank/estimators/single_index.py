@@ -7,10 +7,9 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import RegressorMixin
 
-from convexrank.backend.design import held_as
+from convexrank.backend.design import held_as, is_sparse, moments
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import level_of_caller
 from convexrank.core.loop import SolverLike
@@ -389,14 +388,11 @@ def _several(value: Any, name: str) -> list[Any]:
 
 def _spread(X: Any) -> float:
     """Return the largest standard deviation of a column over the least that is not 0; 1 for sparse X."""
-    sizes = np.ones(1) if sparse.issparse(X) else X.std(axis=0)
+    sizes = np.ones(1) if is_sparse(X) else moments(X)[1]
     sizes = sizes[sizes > 0.0]
     return float(sizes.max() / sizes.min()) if len(sizes) else 1.0
 
 
 def _mean_variance(X: Any) -> float:
     """Return the mean variance of the columns; sparse X is not made dense."""
-    if sparse.issparse(X):
-        squares = X.multiply(X).sum(axis=0) / X.shape[0]
-        return float(np.mean(np.asarray(squares) - np.square(np.asarray(X.sum(axis=0)) / X.shape[0])))
-    return float(np.mean(X.var(axis=0)))
+    return float(np.mean(moments(X)[1] ** 2))

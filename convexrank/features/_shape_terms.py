@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.cached import read_only
-from convexrank.backend.design import held_as
+from convexrank.backend.design import extremes, held_as
 from convexrank.data import shown
 from convexrank.features._levels import ColumnLevels
 from convexrank.features.products import Products, Stacked
@@ -405,9 +404,7 @@ def surface_of(
 def slopes_of(matrix: Any, weights: Array, names: tuple[str, ...], part: int) -> list[Slope]:
     """Return the lines that the weights of raw columns make."""
     means = np.asarray(matrix.mean(axis=0)).ravel()
-    ends = (matrix.min(axis=0), matrix.max(axis=0))
-    low, high = (end.toarray().ravel() if sparse.issparse(end) else end for end in ends)
-    numbers = zip(*(map(float, numbers) for numbers in (weights, means, low, high)), strict=True)
+    numbers = zip(*(map(float, numbers) for numbers in (weights, means, *extremes(matrix))), strict=True)
     return [
         Slope(name, value, mean, least, most, part, place)
         for place, (name, (value, mean, least, most)) in enumerate(zip(names, numbers, strict=True))

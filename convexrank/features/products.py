@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property, read_only
-from convexrank.backend.design import Design, columns_of, held_as, row_lengths
+from convexrank.backend.design import Design, by_columns, columns_of, held_as, row_lengths, unpacked
 from convexrank.data import (
     check_flag,
     check_integer,
@@ -69,8 +69,7 @@ def pair_kernel(K: Any, pairs: Any, others: Any = None, *, antisymmetric: bool =
     >>> pair_kernel([[2.0, 1.0], [1.0, 3.0]], [[0, 1], [1, 0]], antisymmetric=True).tolist()
     [[5.0, -5.0], [-5.0, 5.0]]
     """
-    kernel = check_matrix(K, "K")
-    kernel = kernel if isinstance(kernel, np.ndarray) else kernel.toarray()
+    kernel = unpacked(check_matrix(K, "K"))
     a, b = check_pairs(pairs, kernel.shape[0]).T
     c, d = (a, b) if others is None else check_pairs(others, kernel.shape[1], "others").T
     if others is None and kernel.shape[0] != kernel.shape[1]:
@@ -353,7 +352,7 @@ class Stacked(Design):
 
     @cached_property
     def _by_columns(self) -> list[Any]:
-        return [part.tocsc() if sparse.issparse(part) else part for part in self.parts]
+        return list(map(by_columns, self.parts))
 
     def columns(self, places: Array) -> sparse.csc_array:
         """Return the columns at these places, shape (n, k)."""

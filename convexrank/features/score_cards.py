@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.cached import read_only
+from convexrank.backend.design import unpacked
 from convexrank.data import check_real, read_array, shown
 from convexrank.data.nodes import pandas
 from convexrank.features._shape_terms import Slope, StepFunction, Sum, Surface
@@ -188,8 +188,8 @@ def _quoted(name: Any, argument: str = "a feature") -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-# Rows that are looked at together, and characters of a name and of a value in a table.
-_BLOCK, _WIDTH = 4096, 36
+# Characters of a name and of a value in a table.
+_WIDTH = 36
 
 
 @dataclass(frozen=True)
@@ -280,10 +280,10 @@ def one_row(X: Any) -> Any:
     """
     if hasattr(X, "to_frame") and not hasattr(X, "columns"):  # a row of a data frame
         return X.to_frame().T.infer_objects()
-    if not hasattr(X, "columns") and not sparse.issparse(X) and isinstance(X, list | tuple | np.ndarray):
+    if isinstance(X, list | tuple | np.ndarray):
         X = read_array(X, "X")
         X = X[None] if X.ndim == 1 else X
-    if np.ndim(X) == 0 and not hasattr(X, "columns") and not sparse.issparse(X):
+    if np.ndim(X) == 0 and not hasattr(X, "columns"):
         raise ValueError(f"X is {shown(X)}, expected one row; pass X[[i]], or frame.iloc[[i]].")
     rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if rows != 1:
@@ -295,19 +295,5 @@ def values_of(row: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return the values of a table of one row by name."""
     if hasattr(row, "columns"):
         return {name: np.asarray(row.iloc[:, j])[0] for j, name in enumerate(names)}
-    values = (row.toarray() if sparse.issparse(row) else np.asarray(row))[0]
+    values = unpacked(row)[0]
     return dict(zip(names, values.astype(np.float64) if values.dtype == object else values, strict=True))
-
-
-def moments(X: Any) -> tuple[Array, Array]:
-    """Return the mean and the standard deviation of each column, dense or sparse; O(entries), without a copy of X."""
-    means = np.asarray(X.mean(axis=0)).ravel()
-    if sparse.issparse(X):
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by the problem
-            squares = np.asarray(X.multiply(X).mean(axis=0)).ravel()
-            return means, np.sqrt(np.maximum(squares - means**2, 0.0))
-    total = np.zeros(X.shape[1])
-    for start in range(0, len(X), _BLOCK):
-        centred = X[start : start + _BLOCK] - means
-        total += np.einsum("ij,ij->j", centred, centred)
-    return means, np.sqrt(total / len(X))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from itertools import combinations
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property, read_only
-from convexrank.backend.design import largest
+from convexrank.backend.design import by_columns, is_sparse, largest, one_column
 from convexrank.data import (
     Matrix,
     check_integer,
@@ -140,7 +140,7 @@ def threshold_rankers(X: Any, thresholds: int | Sequence[Any] = 16) -> Matrix:
             "pass features that vary, or thresholds of your own."
         )
     blocks = zip(_columns(matrix), levels, strict=True)
-    if sparse.issparse(matrix):
+    if is_sparse(matrix):
         parts = [sparse.csc_array(_exceeds(values, level)) for values, level in blocks if len(level)]
         return sparse.csr_array(sparse.hstack(parts, format="csr"))
     rankers, start = np.empty((matrix.shape[0], total)), 0
@@ -150,11 +150,10 @@ def threshold_rankers(X: Any, thresholds: int | Sequence[Any] = 16) -> Matrix:
     return rankers
 
 
-def _columns(matrix: Matrix) -> Any:
+def _columns(matrix: Matrix) -> Iterator[Array]:
     """Yield the columns one by one, dense."""
-    stored = sparse.csc_array(matrix) if sparse.issparse(matrix) else matrix
-    for j in range(matrix.shape[1]):
-        yield stored[:, [j]].toarray().ravel() if sparse.issparse(stored) else stored[:, j]
+    stored = by_columns(matrix)
+    return (one_column(stored, j) for j in range(matrix.shape[1]))
 
 
 def _exceeds(values: Array, levels: Array) -> Array:

@@ -18,10 +18,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import entries, row_lengths, squares_times
+from convexrank.backend.design import entries, in_units, row_lengths, squares_times
 from convexrank.core.capabilities import Convex, F, Modelled, Shape
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
@@ -136,11 +135,6 @@ class OverABall(PenaltyInUnits):
         least = float(self.curvatures[self.strong].min(initial=math.inf))
         strong = float(np.linalg.norm(where[self.strong])) + error / (2.0 * least)
         return error * (strong + (0.0 if self.strong.all() else radius))
-
-
-def in_units(X: Any, units: Array) -> Any:
-    """Return a matrix with columns times units."""
-    return X * units if isinstance(X, np.ndarray) else X @ sparse.diags_array(units)
 
 
 def units_of_columns(scales: Array) -> Array | None:

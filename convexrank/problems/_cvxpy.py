@@ -11,6 +11,7 @@ import numpy as np
 
 from convexrank.atoms import is_cvxpy
 from convexrank.backend.cached import cached_property
+from convexrank.backend.design import dense
 from convexrank.core.results import CertificateError
 from convexrank.data import check_real_array, keep, read_array, shown
 from convexrank.modelling import loss_rules, rules
@@ -321,8 +322,7 @@ class CvxpyFormulation(LinearScores):
                 f"cvxpy has no gradient of {type(self).__name__}'s risk at these scores: they are on the border of its "
                 "domain or beyond it; change the risk there."
             )
-        slope = slope.toarray() if hasattr(slope, "toarray") else np.asarray(slope)
-        return float(np.asarray(value).reshape(())), np.asarray(slope, dtype=np.float64).reshape(-1)
+        return float(np.asarray(value).reshape(())), dense(slope).reshape(-1)
 
     def _risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return value and a subgradient in the scores."""

@@ -425,7 +425,7 @@ class Declared(LinearScores):
     @cached_property
     def _tall(self) -> LogSumExps | None:
         """The log-sum-exps of a dense X in memory with so many rows that some of them tell the curvature of all."""
-        logs = self._log_sum_exps if isinstance(self.X, np.ndarray) and self._sample_rows > 0 else None
+        logs = self._log_sum_exps if self._held.built and self._sample_rows > 0 else None
         return logs if logs is not None and logs.is_moderate else None
 
     def risk_and_subgradient(self, w: Array) -> tuple[float, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import dense, held_as
+from convexrank.backend.design import dense, held_as, stacked
 from convexrank.data import (
     QueryGroups,
     as_groups,
@@ -103,10 +103,11 @@ def merged_rows(X: Any, groups: Array, weights: Array | None) -> tuple[Any, Arra
     first = np.array([np.argmax(group == number) for number in kept], dtype=np.intp)
     sums = sparse.csc_array((weights, group, np.arange(len(group) + 1)), shape=(len(wholes), len(group))) @ X
     rows, means = X[alone], (dense(sums)[kept] / wholes[kept, None]).astype(X.dtype)
-    found = (
-        sparse.vstack([rows, means], format="csr") if sparse.issparse(X) else np.concatenate([rows, means])
+    return (
+        stacked([rows, means]),
+        np.concatenate([alone, first]),
+        np.concatenate([weights[alone], wholes[kept]]),
     )
-    return found, np.concatenate([alone, first]), np.concatenate([weights[alone], wholes[kept]])
 
 
 # Rows per column of a sample that only has to give a start.

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.design import (
@@ -16,6 +15,7 @@ from convexrank.backend.design import (
     dense,
     entries,
     gram_of_rows,
+    is_sparse,
     scaled,
     squares_times,
     times,
@@ -367,8 +367,7 @@ class _Listed:
         found = squares_times(self._bent, bends)
         if len(rates):
             images = columns.T @ self._bent
-            squares = images.multiply(images) if sparse.issparse(images) else np.square(images)
-            found = np.maximum(found - squares.T @ rates, 0.0)
+            found = np.maximum(found - squares_times(images, rates), 0.0)
         touched, lower, upper = self._touched
         _, _, of_lower, of_upper, weights = self._pairs
         of_rows = np.bincount(lower, weights * of_lower**2, touched.shape[0])
@@ -383,7 +382,7 @@ class _Listed:
         centre = np.zeros(X.shape[1])
         if whole > 0.0 and self.risks.depends_on_differences:
             centre = np.asarray(transposed_times(self._bent, bends / whole), dtype=np.float64)
-        if sparse.issparse(X):
+        if is_sparse(X):
             found = gram_of_rows(X, rows, bends, centre)
         else:
             found = centred_gram(self._bent, centre, bends)

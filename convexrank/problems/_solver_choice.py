@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+
+from convexrank.backend.design import held_as
 
 # Seconds on one core; their ratios matter. Measured with PNormPush, 600 to 10⁶ rows and 6 to 300 columns.
 _ENTRY = 1e-9  # value and gradient, for an entry of X
@@ -57,10 +58,11 @@ def choose(
         Whether the risk has kinks and some columns are larger than others by far.
     """
     plain = isinstance(X, np.ndarray)
+    stored = plain or held_as(X).built
     by_products = "HessianProducts" in offered and not pairwise_curvature
-    if by_products and not plain and sparse.issparse(X):
+    if by_products and stored and not plain:
         return Choice("newton-cg", "sparse features: products with X cost less than a Hessian")
-    if "TwiceDifferentiable" in offered and (plain or sparse.issparse(X)):
+    if "TwiceDifferentiable" in offered and stored:
         if not plain:
             return Choice("lbfgs", "sparse features: products with X cost less than second derivatives")
         if pairwise_curvature:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from convexrank.backend.design import held_as
+from convexrank.backend.design import held_as, unpacked
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.data import as_groups
 from convexrank.modelling.groups import Groups
@@ -104,7 +103,7 @@ def _linear(problem: Any, x: Array) -> tuple[dict[str, Any], dict[str, Array]]:
         raise CertificateError(
             "designs are not exported; state the problem with design.tocsr(), and export that."
         )
-    penalty, features = problem.penalty, problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+    penalty, features = problem.penalty, unpacked(problem.X)
     arrays = {"X": features, **_rows(problem, program, len(features)), "w": x}
     risk = WrittenRisk(program, problem._groups, arrays["y"])
     content: dict[str, Any] = {"risk": risk.atoms(), "l2": penalty.l2, "l1": penalty.l1}

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 from scipy.linalg import qr
 
+from convexrank.backend.design import dense
 from convexrank.backend.interruption import as_a_whole
 from convexrank.core.capabilities import Certified, Solvable
 from convexrank.core.minorants import InBalls
@@ -177,9 +178,8 @@ def _balanced(dual: Dual, parts: Balls) -> Balls:
         raise CertificateError(
             f"X has {rows.shape[1]} columns: without a penalty a system of so many is not solved; pass l2 or l1."
         )
-    rows = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
     sums = conjugate.sums.toarray()
-    system = np.vstack([(conjugate.matrix.T @ rows.astype(np.float64)).T, sums])
+    system = np.vstack([(conjugate.matrix.T @ dense(rows)).T, sums])
     sizes = np.array([abs(float(part)) for part in parts])
     triangle, chosen = cast(tuple[Array, Array], qr(system * sizes, mode="r", pivoting=True))
     diagonal = np.abs(np.diag(triangle))

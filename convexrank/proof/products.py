@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import held_as
+from convexrank.backend.design import held_as, is_sparse
 from convexrank.core.results import CertificateError
 from convexrank.proof.balls import (
     ZERO,
@@ -145,10 +145,9 @@ def products(X: Any, entries: int = _ENTRIES) -> Products:
                 f"the columns of X have {count:.0f} entries, and a proof builds them; make a design with fewer bins."
             )
         X = X.tocsr()
-    size = int(X.nnz) if sparse.issparse(X) else X.size
-    if size > entries:
+    if X.size > entries:  # of sparse ones those that are stored
         return _Rounded(X)
-    return _Sparse(X) if sparse.issparse(X) else _Dense(X)
+    return _Sparse(X) if is_sparse(X) else _Dense(X)
 
 
 class _Dense:
@@ -209,7 +208,7 @@ class _Rounded:
     """
 
     def __init__(self, X: Any) -> None:
-        self.X: Any = sparse.csr_array(X) if sparse.issparse(X) else X
+        self.X = X
 
     def _blocks(self) -> Any:
         for start in range(0, self.X.shape[0], _BLOCK):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import columns_of, held_as
+from convexrank.backend.design import by_columns, columns_of, extremes, held_as, stored_entries
 from convexrank.core.capabilities import Convex, Face, Solvable, TwiceDifferentiable
 from convexrank.core.results import Solution, Status, Witness
 from convexrank.core.score_model import (
@@ -18,7 +18,6 @@ from convexrank.core.score_model import (
     SampledCurvature,
     ScoreModel,
     ScoreProducts,
-    sizes_of_columns,
 )
 from convexrank.modelling.log_sum_exps.coordinates import LogSumExpCoordinates
 from convexrank.modelling.log_sum_exps.sums import LogSumExps
@@ -43,11 +42,18 @@ class Columns:
     @cached_property
     def sizes(self) -> ColumnSizes | None:
         """Ranges and numbers of entries, for screening; None for designs and rows out of memory: it saves nothing."""
-        return sizes_of_columns(self._stored) if self._held.built else None
+        if not self._held.built:
+            return None
+        low, high = extremes(self._stored)
+        return ColumnSizes(high - low, stored_entries(self._stored))
 
     @cached_property
     def _stored(self) -> Any:
-        return self.X.tocsc() if sparse.issparse(self.X) else self.X
+        return by_columns(self.X)
+
+    def some(self, places: Array) -> Any:
+        """Return the columns at these places: as they are held; those of designs as `at` does."""
+        return self._stored[:, places] if self._held.built else self.at(places)
 
     def at(self, places: Array) -> sparse.csc_array:
         """Return the columns at these places, shape (n, k), in float64."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.design import unpacked
 from convexrank.core.capabilities import Feasibility, has_face, has_objective
 from convexrank.core.minorants import LinearRisk
 from convexrank.core.problem import Problem
@@ -193,8 +194,7 @@ def with_design(problem: LinearScores, seed: int) -> LinearScores:
     seed : int
         Decides on the design and on l1.
     """
-    rng, X = np.random.default_rng(seed), problem.X
-    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    rng, X = np.random.default_rng(seed), unpacked(problem.X)
     pairs = [Products(X, bins=2)] if np.count_nonzero(np.ptp(X, axis=0)) > 1 else []
     # signs and a ball do not go together
     kind = 0 if problem.penalty.ball is not None else seed % 3

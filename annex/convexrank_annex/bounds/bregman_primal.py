@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from convexrank.backend.design import unpacked
 from convexrank.data import shown
 from convexrank.problems.bipartite.p_norm_push import PNormPush
 
@@ -112,7 +113,7 @@ def bregman_primal(problem: PNormPush, w: Any) -> BregmanPrimal:
     total = float(pairs.sum())
     if not np.isfinite(total + primal):
         raise ValueError(f"the pairs' weights overflow at this w with p={p}; take a smaller p.")
-    X = problem.X.toarray() if hasattr(problem.X, "toarray") else np.asarray(problem.X)
+    X = unpacked(problem.X)
     shares = pairs / total
     means = shares.sum(axis=1) @ X[problem.positives] - shares.sum(axis=0) @ X[problem.negatives]
     largest = max(float(np.abs(X).max()), np.finfo(float).tiny)

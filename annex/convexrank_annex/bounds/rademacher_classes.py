@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from convexrank.backend.design import held_as
+from convexrank.backend.design import held_as, is_sparse, squares_times
 from convexrank.data import check_choice, check_kernel, check_matrix, check_positive, check_vector
 from convexrank_annex.bounds.rademacher import RademacherAverage, drawn, pairs
 
@@ -82,9 +82,8 @@ def rademacher_linear(
     m = len(first)
     if draws is None:
         differences = matrix[first] - matrix[second]
-        squares = differences.multiply(differences) if sparse.issparse(differences) else differences**2
         return RademacherAverage(
-            size / m * bound(np.asarray(squares.sum(axis=0)).ravel()), 0.0, m, 0, f"{norm} ball"
+            size / m * bound(squares_times(differences, None)), 0.0, m, 0, f"{norm} ball"
         )
     signed = _signed(matrix.shape[0], first, second)
 
@@ -198,7 +197,7 @@ def rademacher_thresholds(X: Any, y: Any, *, draws: int = 100, seed: int = 0) ->
     >>> round(average.value, 3), round(bounds.rademacher_vc(400, 2).value, 3)
     (0.089, 0.326)
     """
-    if not held_as(X).built or sparse.issparse(X):
+    if not held_as(X).built or is_sparse(X):
         raise TypeError("X is sparse, or a design, expected a dense array; pass its columns as one.")
     matrix = check_matrix(X)
     labels = check_vector(y, matrix.shape[0], "y")

@@ -272,7 +272,7 @@ class Chunks(Design):
         made = Text(files, width, zero_based, sparse, queries, fill, rows)
         return cls(made if width else replace(made, n_features=made.width()))
 
-    in_memory = False
+    in_memory, sample = False, "chunks[::100]"
 
     # --- passes -------------------------------------------------------------------------------------------------------
 

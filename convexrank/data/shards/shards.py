@@ -79,6 +79,8 @@ class DaskRows(Design):
     >>> # cr.PushRanker().fit(rows, rows.y).predict(rows)
     """
 
+    sample = "rows[::100].toarray()"
+
     def __init__(self, X: Any, y: Any = None) -> None:
         if not hasattr(X, "to_delayed") or len(getattr(X, "shape", ())) != 2:
             raise TypeError(

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.design import by_columns, one_column
 from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_gradient, risk_and_shares
 
 Array = np.ndarray
@@ -57,7 +57,7 @@ class LogSumExpCoordinates:
 
     @cached_property
     def _by_columns(self) -> Any:
-        return sparse.csc_array(self.matrix) if sparse.issparse(self.matrix) else self.matrix
+        return by_columns(self.matrix)
 
     @property
     def precision(self) -> float:
@@ -70,14 +70,7 @@ class LogSumExpCoordinates:
 
     def column(self, j: int) -> Array:
         """Return what weak ranker j says of every row: a float64 vector, shape (n,)."""
-        stored = self._by_columns
-        if not sparse.issparse(stored):
-            return stored[:, j].astype(np.float64)
-        column = np.zeros(stored.shape[0])
-        entries = slice(stored.indptr[j], stored.indptr[j + 1])
-        # a repeated entry of a sparse matrix means the sum
-        np.add.at(column, stored.indices[entries], stored.data[entries])
-        return column
+        return one_column(self._by_columns, j)
 
     def risk_and_score_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient in the scores. O(n)."""

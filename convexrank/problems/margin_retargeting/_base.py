@@ -24,7 +24,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design, dense, held_as
+from convexrank.backend.design import Design, dense, held_as, in_units
 from convexrank.backend.interruption import MANY, check_time
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
 from convexrank.core.separability import units_of_features
@@ -66,7 +66,7 @@ def rewards_grow(cost: JointCost, rows: Any, l1: float) -> bool:
     n, count = rows.shape[0], len(blocks.sizes)
     rows = rows if held_as(rows).built else _built(rows)
     unit = units_of_features(rows)
-    scores = sparse.csr_array(rows) @ sparse.diags_array(unit)
+    scores = in_units(sparse.csr_array(rows), unit)
     block = np.empty(n, dtype=np.int64)
     block[blocks.order] = np.repeat(np.arange(count), blocks.sizes)
     place = sparse.csr_array((np.ones(n), (np.arange(n), block)), shape=(n, count))

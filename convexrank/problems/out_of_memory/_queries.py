@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.design import stacked
 from convexrank.data import QueryGroups
 from convexrank.modelling.certificates.reference import Reference
 from convexrank.modelling.groups import Groups
@@ -90,11 +90,7 @@ class QueryStream(Stream):
 
 
 def _stacked(parts: list[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    if any(sparse.issparse(part) for part in parts):
-        return sparse.csr_array(sparse.vstack(parts, format="csr"))
-    return np.concatenate(parts)
+    return parts[0] if len(parts) == 1 else stacked(parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,11 +26,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import held_as, squares_times, times, transposed_times
+from convexrank.backend.design import dense, held_as, squares_times, times, transposed_times
 from convexrank.backend.interruption import check_time
 from convexrank.core.minorants import EPS, rounding
 from convexrank.core.score_model import ColumnSizes, Curvature, ScoreModel, movement, without_products
@@ -62,8 +61,7 @@ class Kept:
     @classmethod
     def of(cls, problem: Columnwise, places: Array, entries: int) -> Kept:
         """Copy the columns at these places."""
-        columns = problem.columns.at(places) if sparse.issparse(problem.X) else problem.X[:, places]
-        return cls(places, columns, entries)
+        return cls(places, problem.columns.some(places), entries)
 
     def slopes(self, pull: Array, dimension: int) -> Array:
         """Return the slopes along these columns, and 0 along all others."""
@@ -404,7 +402,7 @@ class DualIterate:
         if not len(used):
             way = -rest
         elif len(used) < len(rest):
-            columns = self._dense(used)
+            columns = dense(self.problem.columns.some(used))
             sums = columns.T @ shares
             system = (columns.T * curvature.diagonal) @ columns - (sums * curvature.rates) @ sums.T
             system.flat[:: len(used) + 1] += np.broadcast_to(self.penalty.curvatures, self.w.shape)[used]
@@ -425,18 +423,12 @@ class DualIterate:
         products = np.zeros((len(self.scores), len(self.scores)))
         for start in range(0, len(used), _DENSE_COLUMNS):
             check_time()
-            columns = self._dense(used[start : start + _DENSE_COLUMNS])
+            columns = dense(self.problem.columns.some(used[start : start + _DENSE_COLUMNS]))
             bends = np.broadcast_to(self.penalty.curvatures, self.w.shape)[
                 used[start : start + _DENSE_COLUMNS]
             ]
             products += (columns * (self.penalty.l2 / bends)) @ columns.T
         return products
-
-    def _dense(self, used: Array) -> Array:
-        X = self.problem.X
-        if isinstance(X, np.ndarray):
-            return np.asarray(X[:, used], dtype=np.float64)
-        return self.problem.columns.at(used).toarray()
 
     def _moved(self, way: Array, change: Array, length: float) -> Array:
         """The scores after a step: entries of the dual point that grow grow linearly, the others fall exponentially.
