@@ -186,15 +186,15 @@ class LinearEstimator(BaseEstimator):
         before = getattr(self, "solution_", None) if check_flag(self.warm_start, "warm_start") else None
         return before.x if before is not None and len(before.x) == dimension else None
 
-    def _keep(self, solution: Solution) -> Self:
-        """Set the fitted attributes; refuse a solution that would predict NaN."""
+    def _keep(self, solution: Solution, weights: Array | None = None) -> Self:
+        """Set the fitted attributes, by default all entries as weights; refuse a solution that would predict NaN."""
         if not np.isfinite(solution.x).all():
             raise ValueError(
                 f"no point with a finite objective was found ({solution.message}); the parameters, the weights or the "
                 "features are too large: divide them by a common factor."
             )
         self.solution_ = solution
-        self.coef_ = solution.x
+        self.coef_ = solution.x if weights is None else weights
         self.n_iter_ = solution.iterations
         self.gap_ = solution.gap
         return self
@@ -336,10 +336,10 @@ class SolvedRanker(LinearRanker):
             self._columns_of_fit = None if held_as(X).sample else moments(found[0])
         return found
 
-    def _keep(self, solution: Solution) -> Self:
-        super()._keep(solution)
+    def _keep(self, solution: Solution, weights: Array | None = None) -> Self:
+        super()._keep(solution, weights)
         if not self._is_linear:
-            self.shapes_ = shapes(solution.x, vars(self).pop("_with_rows"))
+            self.shapes_ = shapes(self.coef_, vars(self).pop("_with_rows"))
         return self
 
 

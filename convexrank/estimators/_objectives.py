@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from convexrank import losses, prices
-from convexrank.backend.design import held_as
 from convexrank.core.problem import Problem
 from convexrank.data import QueryGroups, as_groups, check_choice, check_positive, shown
 from convexrank.divergences import Divergence, SquaredEuclidean
@@ -144,18 +143,12 @@ def feasible_rates(
     Raises
     ------
     ValueError
-        When columns are never built, for several queries, or when no point satisfies the constraint, with what proves
-        it.
+        For several queries, or when no point satisfies the constraint, with what proves it.
     """
     if qid is not None:
         raise ValueError(
             f"qid names {len(qid)} queries, but objective='rate_constrained' has one threshold for all rows; leave qid "
             "out, or take another objective."
-        )
-    if not held_as(X).built:
-        raise ValueError(
-            f"objective='rate_constrained' takes features='linear' of rows in memory, and got {shown(X)}; pass an "
-            "array or a sparse array."
         )
     limits = {"max_fpr": max_fpr, "min_recall": min_recall, "min_precision": min_precision}
     problem = RateConstrained(X, positive, l2=l2, sample_weight=sample_weight, **limits)

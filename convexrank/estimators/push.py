@@ -108,7 +108,7 @@ class PushRanker(SolvedRanker):
         for a push, and that of the class for other objectives.
     max_fpr, min_recall, min_precision, min_tpr, spectrum, bottom_weight, tau, surrogate, beta, over : optional
         Parameters of other objectives, as in their classes; by default those of the class. A rate as a constraint needs
-        exactly one of the first three, ``l2`` above 0, and linear features in memory.
+        exactly one of the first three, ``l2`` above 0, and rows in memory.
     l2, l1 : float
         Strengths :math:`\lambda_2, \lambda_1` of the penalties, for features of about unit scale: standardise first. If
         both are zero, separable data have no minimiser; fit then warns and keeps the separating direction.
@@ -248,8 +248,9 @@ class PushRanker(SolvedRanker):
         for name in ("threshold_", "rates_"):  # of an earlier fit
             vars(self).pop(name, None)
         if isinstance(problem, RateConstrained):
-            self._keep(self._solved(problem, self.solver))
-            self.coef_, self.threshold_ = self.coef_[:-1], float(self.coef_[-1])
+            solution = self._solved(problem, self.solver)
+            self._keep(solution, solution.x[:-1])
+            self.threshold_ = float(solution.x[-1])
             self.rates_ = problem.rates(self.solution_)
             return self
         if self.tie_break is None or not isinstance(problem, TopPush | RmaxPush):

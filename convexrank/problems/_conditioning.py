@@ -1,5 +1,7 @@
 """The same problem in better conditioned features: columns in units of their own, without an offset that cancels.
 
+Of fewer rows than columns with l2 alone the minimiser is a sum of rows: as many unknowns as rows will do.
+
 A problem with l1 as one of v = w/units, each column with a unit of its own: what methods of plain steps see.
 
 A column that is much larger than others makes steps along all others tiny. Its weight has another effect on l1 and l2
@@ -20,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import entries, in_units, row_lengths, squares_times
+from convexrank.backend.design import dense, entries, in_units, row_lengths, squares_times
 from convexrank.core.capabilities import Convex, F, Modelled, Shape
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
@@ -141,6 +143,45 @@ def units_of_columns(scales: Array) -> Array | None:
     """Return units that are those of most columns, and smaller ones for larger columns; None where they are 1 or so."""
     units = np.minimum(scales, np.median(scales))
     return None if 1.0 / _LARGER <= units.min() and units.max() <= _LARGER else units
+
+
+#: The most entries of a design that is built where rows of it are asked for: 128 MB.
+MOST_BUILT = 1 << 24
+# As many unknowns for which a Hessian is a matrix.
+_FEW_ROWS = 700
+
+
+@dataclass(frozen=True)
+class SpanOfRows:
+    """An orthonormal basis of a space that has all rows: w = Qu has the scores and the length of u.
+
+    Parameters
+    ----------
+    basis : ndarray, shape (d, n)
+        The matrix Q.
+    rows : ndarray, shape (n, n)
+        The rows in this basis, XQ.
+    """
+
+    basis: Array
+    rows: Array
+
+    @classmethod
+    def of(cls, X: Any) -> SpanOfRows | None:
+        """Return the basis for few rows, fewer than columns, where it takes little memory; else None."""
+        rows, columns = X.shape
+        if rows >= columns or rows > _FEW_ROWS or rows * columns > MOST_BUILT:
+            return None
+        basis, triangle = np.linalg.qr(dense(X).T)
+        return cls(basis, triangle.T.copy())
+
+    def enter(self, w: Array) -> Array:
+        """Return the u of the part of w in the space."""
+        return w @ self.basis
+
+    def leave(self, u: Array) -> Array:
+        """Return Qu, for a point or for one per row."""
+        return u @ self.basis.T
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,10 @@ from convexrank.data import (
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.data.shards.local import arguments_of, asked_of
 from convexrank.problems._conditioning import (
+    MOST_BUILT,
     ColumnsInUnits,
     InUnits,
+    SpanOfRows,
     centred,
     columns_are_alike,
     is_weak,
@@ -72,8 +74,6 @@ _CERTAIN = 1e-9
 _SPREAD = 12.0
 # Columns larger than others by more than this lose all digits of what l2 costs for their weights.
 _FAR_LARGER = 2.0**24
-# The most entries of a design that is built where rows of it are asked for: 128 MB.
-_MOST_BUILT = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,9 +234,14 @@ class LinearScores(Problem):
         if options is not None and not self._held.in_memory:
             asked = partial(asked_of, solver, options)
             self.X.check_same_arguments(f"{type(self).__name__}.solve({solver.name!r})", asked)
-        if not self._held.built or not hasattr(solver, "step"):
+        if not hasattr(solver, "step"):
             return solver
         base = self if self._centred is None else self._centred
+        if "Smoothable" in solver.requires and (span := base._span) is not None:
+            fewer = self.changed(X=span.rows)
+            return ChangeOfVariables(fewer._adapted(solver, None), fewer, span.enter, span.leave)
+        if not self._held.built:
+            return solver
         penalised = self.l1 > 0 or (self.l2 > 0 and not self._differentiable)
         if penalised and self._ball is None and solver.requires <= ColumnsInUnits.OFFERED:
             each = None if "Field" in self.capabilities else units_of_columns(base._column_scales)
@@ -249,6 +254,12 @@ class LinearScores(Problem):
             return solver if base is self else ChangeOfVariables(solver, base, np.copy, np.copy)
         units, scaled = found
         return ChangeOfVariables(solver, scaled, lambda w: w / units, lambda v: v * units)
+
+    @cached_property
+    def _span(self) -> SpanOfRows | None:
+        """A space that has the minimiser for any labels and strengths of l2; None where no smaller one is known."""
+        fits = "Smoothable" in self.capabilities and self.dtype == "float64" and self.penalty.nonnegative is None
+        return SpanOfRows.of(self.X) if fits else None
 
     @cached_property
     def _in_steps(self) -> tuple[Array, Self] | None:
@@ -318,7 +329,7 @@ class LinearScores(Problem):
     @property
     def _is_smoothed(self) -> bool:
         """Whether smooth functions below are known, and the rows of X that they take; a small design is built."""
-        if not self._held.in_memory or not (self._held.built or self.rows * self.dimension <= _MOST_BUILT):
+        if not self._held.in_memory or not (self._held.built or self.rows * self.dimension <= MOST_BUILT):
             return False
         return self._has_smoothing
 
@@ -412,7 +423,7 @@ class LinearScores(Problem):
         """Return the same problem with other parameters; what follows from X alone is not computed again."""
         made = super().changed(**values)
         if values.keys().isdisjoint({"X", "dtype"}):
-            hand_over(self, made, "_columns", "_row_lengths", "_home")
+            hand_over(self, made, "_columns", "_row_lengths", "_home", "_span")
             preset(made, _steps_before=vars(self).get("_in_steps") or self._steps_before)
             if values.keys() <= {"l1", "l2"}:
                 hand_over(self, made, "_mean_squares")

@@ -22,8 +22,8 @@ from scipy.linalg import qr
 from scipy.optimize import linprog
 
 from convexrank import losses
-from convexrank.backend.cached import cached_property
-from convexrank.backend.design import times
+from convexrank.backend.cached import cached_property, preset
+from convexrank.backend.design import compact, dense, times
 from convexrank.core.capabilities import Advice, Shape
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
@@ -224,11 +224,11 @@ class HingeConstrained(Problem):
 
     @cached_property
     def _features(self) -> Any:
-        """The features, and −1 for the threshold."""
-        column = -np.ones((self.rows, 1))
-        if isinstance(self.X, np.ndarray):
-            return np.hstack([self.X, column])
-        return sparse.csr_array(sparse.hstack([self.X, sparse.csr_array(column)]))
+        """The features, of a design as well, and −1 for the threshold."""
+        X, column = compact(self.X), -np.ones((self.rows, 1))
+        if isinstance(X, np.ndarray):
+            return np.hstack([X, column])
+        return sparse.csr_array(sparse.hstack([X, sparse.csr_array(column)]))
 
     @cached_property
     def _weights(self) -> Array:
@@ -293,7 +293,14 @@ class HingeConstrained(Problem):
     def lagrangian(self, multiplier: float) -> WeightedHinges:
         """Return the problem without the constraint, with the multiplier times its left side in the objective."""
         u, v = (goal + multiplier * float(left) for goal, left in zip(self.goal, self._left, strict=True))
-        return WeightedHinges(self._features, self.y, u, v, l2=self.l2, sample_weight=self.sample_weight)
+        return self._hinges.changed(u=u, v=v)
+
+    @cached_property
+    def _hinges(self) -> WeightedHinges:
+        """The problem of which all others are made, with what follows from the features alone."""
+        made = WeightedHinges(self._features, self.y, l2=self.l2, sample_weight=self.sample_weight)
+        preset(made, _span=made._span)
+        return made
 
     def dual_value(self, multiplier: float, least: float) -> float:
         """Return the lower bound that follows from one of the Lagrangian, rounded down."""
@@ -371,7 +378,7 @@ class HingeConstrained(Problem):
         """The sums of weights times hinges of both classes, exactly."""
         exact = [Fraction(entry) for entry in x.tolist()]
         sums = [Fraction(), Fraction()]
-        rows = self._features if isinstance(self._features, np.ndarray) else self._features.toarray()
+        rows = dense(self._features)
         for row, label, weight in zip(rows.tolist(), self.y.tolist(), self._weights.tolist(), strict=True):
             score = sum((Fraction(a) * b for a, b in zip(row, exact, strict=True) if a), Fraction())
             sums[not label] += Fraction(weight) * max(1 - score if label else 1 + score, Fraction())

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import held_as, times
+from convexrank.backend.design import dense, held_as, times
 from convexrank.core.capabilities import Modelled
 from convexrank.core.results import Status
 from convexrank.data import (
@@ -20,8 +20,10 @@ from convexrank.data import (
     check_probability,
     check_weights,
     keep,
+    shown,
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
+from convexrank.problems._conditioning import MOST_BUILT
 from convexrank.problems.bipartite._base import random_features, random_labels
 from convexrank.problems.constrained._base import (
     HingeConstrained,
@@ -62,7 +64,8 @@ class RateConstrained(HingeConstrained):
     Parameters
     ----------
     X, y : as for :class:`PNormPush`
-        The features, an array or a sparse array, and labels of two classes.
+        The features in memory, and labels of two classes. Thresholds and products are built: up to 1.6e7 entries, and
+        none of them monotone.
     max_fpr, min_recall, min_precision : float
         The limit, between 0 and 1; exactly one of the three.
     l2 : float
@@ -105,11 +108,11 @@ class RateConstrained(HingeConstrained):
         keep(self, **{given[0]: check_probability(getattr(self, given[0]), given[0])})
         keep(self, l2=check_positive(self.l2, "l2"))
         X = check_matrix(self.X, most=LARGEST_ENTRY)
-        if not held_as(X).built:
-            raise TypeError(f"X is {X!r}, expected a matrix; pass X.toarray().")
+        _check_in_memory(X)
         keep(self, X=X, sample_weight=check_weights(self.sample_weight, X.shape[0]))
         keep(self, y=check_binary_labels(self.y, X.shape[0]))
-        WeightedHinges(X, self.y, sample_weight=self.sample_weight)  # a class without weight is refused here
+        # a class without weight is refused here
+        WeightedHinges(X, self.y, l2=self.l2, sample_weight=self.sample_weight)
 
     # --- the two sides ---------------------------------------------------------------------------------------------
 
@@ -164,8 +167,7 @@ class RateConstrained(HingeConstrained):
         above, below, _ = self.limit
         caps = np.where(self.y, float(above), float(below)) * self._weights
         kept = np.flatnonzero(caps > 0.0)
-        rows = self._features[kept]
-        rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        rows = dense(self._features[kept])
         return kept, rows * np.where(self.y[kept], 1.0, -1.0)[:, None], caps[kept]
 
     @cached_property
@@ -200,7 +202,7 @@ class RateConstrained(HingeConstrained):
 
     def definition(self, x: Array) -> float:
         """Return the objective at (w, b) once more, by loops over rows; infinity where the constraint is violated."""
-        rows = self.X.tolist() if isinstance(self.X, np.ndarray) else self.X.toarray().tolist()
+        rows = dense(self.X).tolist()
         *w, b = [float(entry) for entry in x]
         weight = [1.0] * len(rows) if self.sample_weight is None else self.sample_weight.tolist()
         missed = alarms = positive = negative = 0.0
@@ -230,6 +232,21 @@ class RateConstrained(HingeConstrained):
             float(rng.choice([0.05, 0.2, 0.5])) if name == "max_fpr" else float(rng.choice([0.2, 0.5, 0.9]))
         )
         return cls(X, random_labels(rng, X), l2=float(rng.choice([1e-2, 1e-1])), **{name: limit})
+
+
+def _check_in_memory(X: Any) -> None:
+    """Refuse rows out of memory, and what cannot be built beside a column for the threshold."""
+    held, (rows, columns) = held_as(X), X.shape
+    if not held.in_memory or not (held.built or rows * columns <= MOST_BUILT):
+        raise TypeError(
+            f"X is {shown(X)} of shape ({rows}, {columns}), expected a matrix in memory, or a design of at most "
+            f"{MOST_BUILT} entries; take fewer rows or bins, or another objective."
+        )
+    if held.nonnegative is not None:
+        raise TypeError(
+            f"X is {shown(X)} with monotone columns, whose weights are at least 0; RateConstrained has no signs: leave "
+            "monotone out, or take another objective."
+        )
 
 
 @dataclass(frozen=True)

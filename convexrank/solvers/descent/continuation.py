@@ -65,6 +65,7 @@ _BESIDE = 0.3
 _RIDGES = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 # After so many steps the short path without a bound by l2 is tried, which may be rounding.
 _SEVERAL = 80
+_SOON = 30
 # After so many steps the bundle method goes on from the minimiser of the exact model, where that is small.
 _MANY = 100
 # So many steps of the bundle method, which grow longer and longer, at the end.
@@ -215,7 +216,8 @@ class Continuation:
         """Take a Newton step for this width, or go on to the next one; a step of the bundle method after the last."""
         if isinstance(state.memory, HandedOver):
             return state.memory.step(problem, state)
-        if state.iteration == _SEVERAL and (found := _at_path_end(problem, state)) is not None:
+        several = _SOON if len(state.x) >= problem.rows else _SEVERAL
+        if state.iteration == several and (found := _at_path_end(problem, state)) is not None:
             return found
         if state.iteration == _MANY and self.hand_over and not state.memory.by_secants:
             found = _at_minimiser_of_model(problem, state)
@@ -246,7 +248,8 @@ class Continuation:
             return found
         if here.error <= (_CLOSER if path.by_secants else _SHARE) * here.lag or path.steady:
             return self._narrower(problem, path, state)
-        if path.by_secants or (path.steps >= _WIDE_PATIENCE and len(here.w) > self.dense):
+        wide = len(here.w) > self.dense or (len(here.w) >= problem.rows and state.iteration > _SOON)
+        if path.by_secants or (path.steps >= _WIDE_PATIENCE and wide):
             return _by_secants(problem, path, state)
         if path.steps >= _PATIENCE and path.settled is not None and here.width < 0.7 * path.settled.width:
             wider = replace(path, shrink=math.sqrt(path.shrink))
