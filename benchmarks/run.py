@@ -33,6 +33,7 @@ from many_ranks import many_ranks
 from measure import JobFailed
 from norms import norms
 from pairs import pairs
+from peers import peers
 from pnorm import exact, pnorm
 from projections import projections
 from promise_coverage import promises
@@ -60,6 +61,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "first_rows": first_rows,
     "top": top,
     "top_alone": top_alone,
+    "peers": peers,
     "kinks": kinks,
     "sorted": sorted_objectives,
     "by_query": by_query,
@@ -90,7 +92,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "promises": promises,
 }
 # Several by one name: those whose data are real: the first rows of tables, trees on them, text, and weak penalties.
-TOGETHER = {"real": ("first_rows", "top", "trees", "text", "real_rows")}
+TOGETHER = {"real": ("first_rows", "top", "peers", "trees", "text", "real_rows")}
 # Each benchmark writes a file of its own, NAME_results.inc, so that one can be run again alone.
 _FILES = {"coverage": "inference_results.inc"}
 

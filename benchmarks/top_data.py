@@ -7,7 +7,7 @@ from typing import Any
 
 from instances import data_file
 
-__all__ = ["DATA", "WHOLE", "missing"]
+__all__ = ["DATA", "UNSCALED", "WHOLE", "missing"]
 
 _SEED = 6031
 
@@ -81,10 +81,14 @@ def _magic() -> tuple[Any, Any]:
     return _columns("magic04/magic04.data", lambda label: label == "g")
 
 
+def _mail() -> tuple[Any, Any]:
+    return _columns("spambase/spambase.data", lambda label: float(label) > 0)
+
+
 def _spambase() -> tuple[Any, Any]:
     import numpy as np
 
-    X, y = _columns("spambase/spambase.data", lambda label: float(label) > 0)
+    X, y = _mail()
     return np.log1p(X), y
 
 
@@ -125,11 +129,24 @@ WHOLE: dict[str, tuple[Callable[[], tuple[Any, Any]], str, str]] = {
     "MAGIC, whole": (_magic, "magic04/magic04.data", "gamma"),
     "Spambase, whole": (_spambase, "spambase/spambase.data", "spam, logarithms"),
 }
+# As the scripts beside Adam et al. (2020) read them.
+UNSCALED: dict[str, tuple[Callable[[], tuple[Any, Any]], str, str]] = {
+    "Ionosphere": (
+        lambda: _columns("ionosphere/ionosphere.csv", lambda label: label == "g"),
+        "ionosphere/ionosphere.csv",
+        "good returns",
+    ),
+    "Spambase, no logarithms": (
+        _mail,
+        "spambase/spambase.data",
+        "spam",
+    ),
+}
 
 
 def missing(name: str) -> str:
     """Say why a data set is left out; empty where it is there."""
-    path = {**DATA, **WHOLE}[name][1]
+    path = {**DATA, **WHOLE, **UNSCALED}[name][1]
     if not path or data_file(path).is_file():
         return ""
     return f"skipped: no {path} in ../shared/data, nor in $CONVEXRANK_DATA"

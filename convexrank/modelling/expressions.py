@@ -334,6 +334,7 @@ class Reduction(OfOne):
 
     @property
     def word(self) -> str:
+        """The name of the atom."""
         raise NotImplementedError
 
 
@@ -342,6 +343,7 @@ class Dot(Reduction):
 
     @property
     def word(self) -> str:
+        """The name of the atom."""
         return "mean" if self.mean else "total"
 
 
@@ -357,6 +359,7 @@ class LogSumExp(Reduction):
 
     @property
     def word(self) -> str:
+        """The name of the atom."""
         return "log_mean_exp" if self.mean else "log_sum_exp"
 
 

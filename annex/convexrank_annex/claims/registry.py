@@ -7,6 +7,7 @@ from convexrank_annex.claims import (
     consensus,
     learned_divergence,
     p_norm_push,
+    partial_auc,
     retargeting,
     trust,
     u_statistics,
@@ -15,7 +16,16 @@ from convexrank_annex.claims.claim import Claim
 from convexrank_annex.claims.sources import SOURCES
 
 # Folders with a tuple CLAIMS. A new source or chapter is one folder and one name here.
-_FOLDERS = (background, retargeting, learned_divergence, consensus, trust, p_norm_push, u_statistics)
+_FOLDERS = (
+    background,
+    retargeting,
+    learned_divergence,
+    consensus,
+    trust,
+    p_norm_push,
+    u_statistics,
+    partial_auc,
+)
 
 
 def _place(entry: Claim) -> tuple[int, int]:

@@ -29,5 +29,6 @@ SOURCES = {
     "push-2009": Source("Rudin 2009, the P-Norm Push", "section"),
     "push-2005": Source("Rudin 2005, the report on the P-Norm Push", "section"),
     "u-statistics": Source("Clémençon, Lugosi and Vayatis 2006, ranking and U-statistics", "section"),
+    "partial-auc": Source("Narasimhan and Agarwal 2013 and 2017, the partial AUC", "paper"),
     "ours": Source("ours, beside the dissertation", "chapter"),
 }
