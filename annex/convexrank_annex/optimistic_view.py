@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from convexrank.consensus.candidates import Absorbed
 from convexrank.consensus.intervals import score_intervals
+from convexrank.problems.consensus.consensus_rank import ConsensusRank
 
 __all__ = ["OptimisticBound", "optimistic_bound"]
 
@@ -48,7 +48,7 @@ class OptimisticBound:
     boxes: int
 
 
-def optimistic_bound(problem: Any, gap: float = 1e-3, max_boxes: int = 2000) -> OptimisticBound:
+def optimistic_bound(problem: ConsensusRank, gap: float = 1e-3, max_boxes: int = 2000) -> OptimisticBound:
     r"""Bound the global minimum of the optimistic view by branch and bound; for few nodes, four or so.
 
     The distance from consensus is :math:`\sum_{ij} z_{ij}\log(z_{ij}/w_i)`, convex in the flows, plus

@@ -15,13 +15,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, Solution, Status, Witness
 from convexrank.regularizers import Penalty
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 __all__ = [
     "Advice",
@@ -46,6 +49,7 @@ __all__ = [
     "has_face",
     "has_objective",
     "members",
+    "offers",
     "value_at",
 ]
 
@@ -68,11 +72,35 @@ class Face:
 
 
 F = TypeVar("F", bound=Face)
+K = TypeVar("K", bound="Solvable")
 
 
 def has_face(problem: object, kind: type[Face]) -> bool:
     """Return whether an object is a problem that makes a face."""
     return hasattr(problem, kind.maker)
+
+
+class Method(Protocol):
+    """The members of a method that the loop's bookkeeping uses, for iterative and other methods."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the registry knows it."""
+        ...
+
+    @property
+    def requires(self) -> frozenset[str]:
+        """Names of the capabilities that a problem must offer."""
+        ...
+
+    @property
+    def default_max_iter(self) -> int:
+        """Iteration limit when the caller gives none."""
+        ...
+
+
+#: What a caller may give as a solver: None for the default, a name, a solver, or a function of the problem.
+SolverLike: TypeAlias = Method | Callable[[Any], Any] | str | None
 
 
 @runtime_checkable
@@ -100,7 +128,7 @@ class Solvable(Protocol):
 
     def solve(
         self,
-        solver: Any = None,
+        solver: SolverLike = None,
         *,
         tol: float = 1e-8,
         max_iter: int | None = None,
@@ -152,7 +180,7 @@ class Advice(Face):
         Whether a certificate without a witness looks for one otherwise than by a solve.
     """
 
-    adapted: Callable[[Any, Any], Any]
+    adapted: Callable[[Method, Any], Any]
     reason: Callable[[], str]
     remark: Callable[[Solution], str]
     seeks_evidence: bool = True
@@ -311,6 +339,11 @@ class Field(Face):
     """
 
     direction: Callable[[Array], Array]
+
+
+def offers(problem: Solvable, kind: type[K]) -> TypeIs[K]:
+    """Return whether a problem offers the capability of a protocol."""
+    return kind.__name__ in problem.capabilities
 
 
 def has_objective(problem: Solvable) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.elementwise_checks import Limits
 from convexrank.core.results import Witness
 from convexrank.regularizers import Penalty
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 __all__ = ["CvxpyModel", "nonlinear_problem"]
 
@@ -41,7 +44,7 @@ _HOLDS = 1e-9
 _CLOSE_NONLINEAR = ({}, {"preset": "filtersqp"}, {"primal_tolerance": 1e-10, "dual_tolerance": 1e-10})
 
 
-def _violation(problem: Any) -> float:
+def _violation(problem: cp.Problem) -> float:
     """The largest violation of a constraint."""
     return max((float(np.max(part.violation())) for part in problem.constraints), default=0.0)
 
@@ -133,7 +136,7 @@ class CvxpyModel:
     (1.098612, 1.098612)
     """
 
-    problem: Any
+    problem: cp.Problem
     variables: dict[str, Any]
     nonlinear: bool = False
     evidence: Callable[[], Witness] | None = None
@@ -184,7 +187,7 @@ class CvxpyModel:
         if not self.auxiliary:
             for variable, least in self.lifted:
                 variable.value = least.value
-            return float(self.problem.objective.value)
+            return float(np.asarray(self.problem.objective.value))
         import cvxpy as cp
 
         # a nonlinear solver would remember where it was the last time
@@ -238,7 +241,7 @@ class CvxpyModel:
         word = self._run(nearest, cp.CLARABEL, {})
         return float(np.asarray(nearest.value)) if word in SOLVED else float("inf")
 
-    def _run(self, problem: Any, solver: str | None, options: Mapping[str, Any]) -> str:
+    def _run(self, problem: cp.Problem, solver: str | None, options: Mapping[str, Any]) -> str:
         with warnings.catch_warnings():
             # "inaccurate" is judged by the caller: by tolerance, or by certificate
             warnings.simplefilter("ignore")

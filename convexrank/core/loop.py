@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -26,12 +26,17 @@ from convexrank.core.capabilities import (
     Advice,
     Certified,
     Existence,
+    Method,
     Ordered,
     Solvable,
     has_objective,
+    offers,
     value_at,
 )
 from convexrank.core.results import Certificate, Solution, Status, Witness
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 Array = np.ndarray
 P = TypeVar("P", bound=Solvable, contravariant=True)
@@ -116,29 +121,6 @@ class State:
     note: str = field(default="", repr=False)
 
 
-class Method(Protocol):
-    """The members of a method that the loop's bookkeeping uses, for iterative and other methods."""
-
-    @property
-    def name(self) -> str:
-        """The name under which the registry knows it."""
-        ...
-
-    @property
-    def requires(self) -> frozenset[str]:
-        """Names of the capabilities that a problem must offer."""
-        ...
-
-    @property
-    def default_max_iter(self) -> int:
-        """Iteration limit when the caller gives none."""
-        ...
-
-
-#: What a caller may give as a solver: None for the default, a name, a solver, or a function of the problem.
-SolverLike: TypeAlias = Method | Callable[[Any], Any] | str | None
-
-
 class Solver(Method, Protocol[P]):
     """A method: hyper-parameters, the capabilities it needs, a first state and a step.
 
@@ -154,11 +136,15 @@ class Solver(Method, Protocol[P]):
         ...
 
 
+def is_iterative(method: Method) -> TypeIs[Solver[Any]]:
+    """Return whether a method takes steps."""
+    return hasattr(method, "step")
+
+
 def certificate_of(problem: Solvable, x: Array, witness: Witness | None, residual: float) -> Certificate:
     """Return the problem's certificate; without one the residual, labelled so."""
-    if "Certified" in problem.capabilities:
-        certified: Certified = problem  # type: ignore[assignment]  # it names the capability
-        return certified.certificate(x, witness)
+    if offers(problem, Certified):
+        return problem.certificate(x, witness)
     return Certificate(residual, math.nan, -math.inf, kind="residual")
 
 

@@ -12,9 +12,8 @@ import numpy as np
 from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
-from convexrank.core.capabilities import Solvable
+from convexrank.core.capabilities import Method, Solvable, SolverLike
 from convexrank.core.display import draw
-from convexrank.core.loop import SolverLike
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.core.solving import resolve
 from convexrank.data import check_flag, check_integer, check_nonnegative, check_positive, check_vector, shown
@@ -358,10 +357,10 @@ class _Carried:
         """Return where the next solve starts."""
         return solution.x if self.solver is None else self.solver.next_start(solution)
 
-    def count(self, problem: Solvable, method: Any) -> None:
+    def count(self, problem: Solvable, method: Method) -> None:
         """Note how many columns screening left at the value that was just solved."""
         screened = method is self.solver and self.screens
-        self.left.append(method.columns_left[-1] if screened else problem.dimension)
+        self.left.append(self.solver.columns_left[-1] if screened else problem.dimension)
 
 
 def _measured(metric: Callable[..., float], y: Any, scores: Array, qid: Any = None) -> float:

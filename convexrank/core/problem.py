@@ -16,16 +16,18 @@ from convexrank.core.capabilities import (
     Batched,
     Existence,
     F,
+    Method,
     Modelled,
     Shape,
     Solvable,
+    SolverLike,
     has_objective,
 )
 from convexrank.core.display import Displayed
-from convexrank.core.loop import SolverLike
+from convexrank.core.loop import Options
 from convexrank.core.paths import Path, path
 from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
-from convexrank.core.solving import home_of, solve
+from convexrank.core.solving import solve, usable
 from convexrank.data import check_vector, refuse_edited
 from convexrank.data.messages import not_installed, progress_as_verbose
 
@@ -197,7 +199,7 @@ class Problem(Displayed):
     def _advice(self) -> Advice:
         return Advice(self._adapted, self._default_reason, self._remark)
 
-    def _adapted(self, solver: Any, options: Any) -> Any:
+    def _adapted(self, solver: Method, options: Options | None) -> Method:
         """Return the solver to run for a given one; another solver if solvers step in other variables than x.
 
         With options, of a solve that begins, refuse what processes that solve the problem together are asked
@@ -460,7 +462,7 @@ class Problem(Displayed):
         """
         self._refuse_edited()
         if self._home is not None and device is None and solver is None and constraints is None:
-            device = home_of(self)
+            device = usable(self, self._home)
         options: dict[str, Any] = {
             "tol": tol,
             "max_iter": max_iter,

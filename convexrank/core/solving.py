@@ -19,8 +19,8 @@ from convexrank.backend.interruption import Block, OutOfTimeError, ending_after,
 from convexrank.backend.jax_oracles import is_mesh
 from convexrank.backend.progress import LOGGER, level_of_caller
 from convexrank.core import capabilities
-from convexrank.core.capabilities import Advice, Face, Ordered, Solvable, members
-from convexrank.core.loop import STOPPED, Method, Options, SolverLike, iterate, moment_after
+from convexrank.core.capabilities import Advice, Face, Method, Ordered, Solvable, SolverLike, members
+from convexrank.core.loop import STOPPED, Options, iterate, moment_after
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_flag, check_function, check_integer, check_path, check_positive, shown
 
@@ -178,9 +178,9 @@ def _word(place: Any) -> str:
     return "mesh" if is_mesh(place) else "device"
 
 
-def home_of(problem: Any) -> Any:
+def usable(problem: Solvable, home: Any) -> Any:
     """Return where the caller's arrays lie, a device or a mesh, if a compiled solver fits; else None, for numpy."""
-    return problem._home if problem._home is not None and compiled_for(problem, problem._home) else None
+    return home if home is not None and compiled_for(problem, home) else None
 
 
 def _on_device(problem: Solvable, solver: SolverLike, place: Any) -> Any:

@@ -33,7 +33,7 @@ from convexrank.backend.cached import cached_property, preset
 from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.jax_oracles import as_jax_multiplies, with_x64
-from convexrank.core.loop import SolverLike
+from convexrank.core.capabilities import SolverLike
 from convexrank.core.results import ConvergenceWarning, Status
 from convexrank.core.solving import resolve
 from convexrank.data import check_positive, keep_checked, shown

@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from convexrank.backend.design import by_columns, held_as, moments, one_column
-from convexrank.core.loop import SolverLike
+from convexrank.core.capabilities import SolverLike
 from convexrank.core.problem import Problem
 from convexrank.core.results import Solution
 from convexrank.data import (

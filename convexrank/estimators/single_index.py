@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from convexrank.backend.design import held_as, is_sparse, moments
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import level_of_caller
-from convexrank.core.loop import SolverLike
+from convexrank.core.capabilities import SolverLike
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import (
     check_choice,

@@ -202,7 +202,7 @@ How = Literal["auto", "exact", "asymptotic"]
 
 
 def measured(
-    measure: Measure, y: Any, s: Any, method: Any, level: Any, sample_weight: Any = None, groups: Any = None
+    measure: Measure, y: Any, s: Any, method: How, level: Any, sample_weight: Any = None, groups: Any = None
 ) -> Interval:
     """Read the sample, evaluate the measure and ask the method for the ends."""
     how, sure = method_named(method), check_probability(level, "level")

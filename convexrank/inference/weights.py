@@ -10,6 +10,7 @@ import numpy as np
 
 from convexrank.backend.interruption import as_a_whole
 from convexrank.core.many import Solutions, solve_many
+from convexrank.core.problem import Problem
 from convexrank.data import check_flag, check_integer, check_probability, check_vector, shown
 from convexrank.data.fields import parameters_of
 from convexrank.data.messages import progress_as_verbose
@@ -143,7 +144,7 @@ def _above_half(threshold: float) -> float:
 @progress_as_verbose
 @as_a_whole
 def bootstrap_weights(
-    problem: Any,
+    problem: Problem,
     count: int = 1000,
     *,
     seed: int,
@@ -221,7 +222,7 @@ def bootstrap_weights(
 
 @progress_as_verbose
 def stability_selection(
-    problem: Any,
+    problem: Problem,
     *,
     l1: Any,
     seed: int,
@@ -296,30 +297,33 @@ def stability_selection(
     return SelectionFrequencies(strengths, chosen.mean(axis=0), float(chosen.any(axis=1).sum(axis=1).mean()))
 
 
-def _units(problem: Any) -> tuple[Array, Array]:
-    """The unit of each row, a query or the row itself, and the weights that rows have already."""
-    if isinstance(problem, type) or "sample_weight" not in parameters_of(problem):
+def _units(problem: Problem) -> tuple[Array, Array, Array]:
+    """The unit of each row, a query or the row itself, the weights that rows have already, and their labels."""
+    given = (
+        {} if isinstance(problem, type) else {name: getattr(problem, name) for name in parameters_of(problem)}
+    )
+    if "sample_weight" not in given:
         raise ValueError(
             f"problem is {shown(problem)}, expected one with sample_weight, by which rows are drawn, such as a "
             "declared formulation; it takes no sample_weight."
         )
     rows = problem.rows
-    weights = np.ones(rows) if problem.sample_weight is None else problem.sample_weight
+    weights = np.ones(rows) if given["sample_weight"] is None else given["sample_weight"]
     groups = getattr(problem, "_queries", None)
     if groups is None:
-        return np.arange(rows), weights
-    return groups.spread(groups.query), weights
+        return np.arange(rows), weights, given["y"]
+    return groups.spread(groups.query), weights, given["y"]
 
 
-def _drawn(problem: Any, draw: Callable[[int, int], Array], count: int, name: str) -> Array:
+def _drawn(problem: Problem, draw: Callable[[int, int], Array], count: int, name: str) -> Array:
     """Draw weights of rows until no class lacks; a draw has one part or more, each with its own weights."""
-    units, weights = _units(problem)
+    units, weights, y = _units(problem)
     if count * len(weights) > _MOST:
         raise ValueError(
             f"{name} is {count}, expected at most {_MOST // len(weights)} for {len(weights)} rows: the weights of all "
             "draws are in memory together."
         )
-    labels, found = np.unique(problem.y, return_inverse=True)[1], []
+    labels, found = np.unique(y, return_inverse=True)[1], []
     sides = np.stack([labels == 0, labels == 1], axis=1).astype(np.float64) if labels.max() == 1 else None
     many, missing, idle = int(units.max()) + 1, count, 0
     size = max(1, _BLOCK // many)
@@ -338,7 +342,7 @@ def _drawn(problem: Any, draw: Callable[[int, int], Array], count: int, name: st
     return np.concatenate(found)
 
 
-def _resamples(problem: Any, count: int, rng: Any) -> Array:
+def _resamples(problem: Problem, count: int, rng: Any) -> Array:
     """Numbers of draws with replacement, times the weights, shape (count, n)."""
 
     def draw(many: int, some: int) -> Array:
@@ -348,7 +352,7 @@ def _resamples(problem: Any, count: int, rng: Any) -> Array:
     return _drawn(problem, draw, count, "count")
 
 
-def _halves(problem: Any, cuts: int, rng: Any) -> Array:
+def _halves(problem: Problem, cuts: int, rng: Any) -> Array:
     """Two halves for each cut, as weights of rows, shape (2·cuts, n)."""
 
     def draw(many: int, some: int) -> Array:

@@ -26,9 +26,10 @@ from convexrank.backend.design import (
 )
 from convexrank.backend.interruption import Block
 from convexrank.backend.jax_oracles import RiskData, uses_jax
-from convexrank.core.capabilities import Modelled, Shape
+from convexrank.core.capabilities import Method, Modelled, Shape
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
+from convexrank.core.loop import Options, is_iterative
 from convexrank.core.minorants import InBalls, LinearRisk, Minorant, tangent
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Status, Witness
@@ -229,12 +230,12 @@ class LinearScores(Problem):
             preset(made, _centred=None)
         return made
 
-    def _adapted(self, solver: Any, options: Any) -> Any:
+    def _adapted(self, solver: Method, options: Options | None) -> Method:
         """Return the method on the problem in better conditioned features, where there are such; else as it is."""
         if options is not None and not self._held.in_memory:
             asked = partial(asked_of, solver, options)
             self.X.check_same_arguments(f"{type(self).__name__}.solve({solver.name!r})", asked)
-        if not hasattr(solver, "step"):
+        if not is_iterative(solver):
             return solver
         base = self if self._centred is None else self._centred
         if "Smoothable" in solver.requires and (span := base._span) is not None:
@@ -258,7 +259,9 @@ class LinearScores(Problem):
     @cached_property
     def _span(self) -> SpanOfRows | None:
         """A space that has the minimiser for any labels and strengths of l2; None where no smaller one is known."""
-        fits = "Smoothable" in self.capabilities and self.dtype == "float64" and self.penalty.nonnegative is None
+        fits = (
+            "Smoothable" in self.capabilities and self.dtype == "float64" and self.penalty.nonnegative is None
+        )
         return SpanOfRows.of(self.X) if fits else None
 
     @cached_property

@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.design import held_as, unpacked
+from convexrank.core.capabilities import Solvable
+from convexrank.core.minorants import InBalls
 from convexrank.core.results import Certificate, CertificateError, Witness
 from convexrank.data import as_groups
+from convexrank.data.fields import parameters_of
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.program import Program
 from convexrank.proof import check
@@ -33,7 +36,12 @@ _LARGE = 100_000_000
 
 
 def export(
-    problem: Any, x: Array, proof: Certificate, path: Any, witness: Witness | None = None, large: int = _LARGE
+    problem: Solvable,
+    x: Array,
+    proof: Certificate,
+    path: Any,
+    witness: Witness | None = None,
+    large: int = _LARGE,
 ) -> Path:
     """Write a folder with the problem's data, the point, the evidence and the claim, and check it.
 
@@ -72,7 +80,7 @@ def export(
             f"the bound is of kind {proof.kind!r}; of {_name(problem)} only {expected!r} is checked."
         )
     gap = proof.gap
-    if expected == "global" and problem.penalty.l1 and not problem.penalty.bounded:
+    if expected == "global" and (penalty := problem.face(InBalls).risk.penalty).l1 and not penalty.bounded:
         witness, gap = within_l1(problem, x, witness, gap)
     if witness is not None and expected == "global":
         arrays |= {"witness_points": witness.points, "witness_weights": witness.weights}
@@ -87,11 +95,11 @@ def export(
     return folder
 
 
-def _name(problem: Any) -> str:
+def _name(problem: object) -> str:
     return type(problem).__name__
 
 
-def _linear(problem: Any, x: Array) -> tuple[dict[str, Any], dict[str, Array]]:
+def _linear(problem: Solvable, x: Array) -> tuple[dict[str, Any], dict[str, Array]]:
     """The risk atom by atom, the penalty, and the data."""
     program = getattr(problem, "program", None)
     if not isinstance(program, Program):
@@ -99,13 +107,15 @@ def _linear(problem: Any, x: Array) -> tuple[dict[str, Any], dict[str, Array]]:
             f"{_name(problem)} is no expression of scores, which is what the checking programs know, beside "
             f"{' and '.join(check.RANKS)}."
         )
-    if not held_as(problem.X).built:
+    given = problem.face(InBalls)
+    if not held_as(given.X).built:
         raise CertificateError(
             "designs are not exported; state the problem with design.tocsr(), and export that."
         )
-    penalty, features = problem.penalty, unpacked(problem.X)
-    arrays = {"X": features, **_rows(problem, program, len(features)), "w": x}
-    risk = WrittenRisk(program, problem._groups, arrays["y"])
+    penalty, features, groups = given.risk.penalty, unpacked(given.X), getattr(problem, "_groups", None)
+    rows = _rows(groups, getattr(problem, "qid", None), program, len(features))
+    arrays = {"X": features, **rows, "w": x}
+    risk = WrittenRisk(program, groups, arrays["y"])
     content: dict[str, Any] = {"risk": risk.atoms(), "l2": penalty.l2, "l1": penalty.l1}
     if penalty.ball is not None:
         kind = "L1" if isinstance(penalty.ball, L1Ball) else "L2"
@@ -113,9 +123,8 @@ def _linear(problem: Any, x: Array) -> tuple[dict[str, Any], dict[str, Array]]:
     return content, arrays | risk.arrays
 
 
-def _rows(problem: Any, program: Program, rows: int) -> dict[str, Array]:
+def _rows(groups: Any, qid: Any, program: Program, rows: int) -> dict[str, Array]:
     """Label, weight and query of each row; labels are 1 of positives, or grades. Rows without an order have 0."""
-    groups, qid = problem._groups, getattr(problem, "qid", None)
     y, weight, queries = np.zeros(rows), np.ones(rows), np.zeros(rows, dtype=np.int64)
     if isinstance(groups, Groups):
         names = {leaf.axis.name for _, leaf in program.leaves}
@@ -130,12 +139,11 @@ def _rows(problem: Any, program: Program, rows: int) -> dict[str, Array]:
     return {"y": y, "weight": weight, "query": queries}
 
 
-def _ranks(problem: Any, x: Array) -> tuple[dict[str, Any], dict[str, Array]]:
+def _ranks(problem: Solvable, x: Array) -> tuple[dict[str, Any], dict[str, Array]]:
     """The parameters of a formulation on a graph, and the graph."""
-    name = _name(problem)
-    return {"problem": name, **{key: _plain(getattr(problem, key)) for key in check.RANKS[name]}}, _graph(
-        problem, x
-    )
+    name, given = _name(problem), {key: getattr(problem, key) for key in parameters_of(problem)}
+    content = {"problem": name, **{key: _plain(given[key]) for key in check.RANKS[name]}}
+    return content, _graph(given, x)
 
 
 def _plain(value: Any) -> Any:
@@ -150,16 +158,16 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _graph(problem: Any, x: Array) -> dict[str, Array]:
-    graph = problem.graph
+def _graph(given: dict[str, Any], x: Array) -> dict[str, Array]:
+    graph = given["graph"]
     if x.ndim != 1:
         raise CertificateError(
             "a batch of ranks is not among what the checking programs know; export one by one."
         )
     weights = np.ones(graph.m) if graph.weights is None else graph.weights
     arrays = {"offsets": graph.offsets, "sources": graph.sources, "weights": weights, "x": x}
-    if hasattr(problem, "personalization"):
-        v = problem.personalization
+    if "personalization" in given:
+        v = given["personalization"]
         arrays["teleport"] = np.ones(graph.n) if v is None else v
     return arrays
 

@@ -18,14 +18,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convexrank.backend.interruption import time_left
-from convexrank.core.capabilities import Advice, Exact, Existence, Modelled, Solvable
+from convexrank.core.capabilities import Advice, Exact, Existence, Method, Modelled, Solvable, offers
 from convexrank.core.cvxpy_model import SOLVED
-from convexrank.core.loop import Method, Solver, State
+from convexrank.core.loop import Solver, State
 from convexrank.core.minorants import has_conic_solver
 from convexrank.core.results import ConvergenceWarning, Witness
 from convexrank.core.solving import resolve
@@ -140,11 +140,10 @@ ASKED = "bundle went on from the minimiser of the exact model"
 
 def _affords_model(problem: Solvable) -> TypeIs[Exact]:
     """Return whether there is an exact model that a conic solver solves in a moment, and in the time left."""
-    if "Exact" not in problem.capabilities or not has_conic_solver() or find_spec("cvxpy") is None:
+    if not offers(problem, Exact) or not has_conic_solver() or find_spec("cvxpy") is None:
         return False
-    model: Exact = cast("Exact", problem)
-    rows, entries = model.rows, model.rows * model.dimension
-    few = rows <= _LARGEST_CONE and entries <= _ENTRIES and not model.face(Modelled).is_nonlinear
+    rows, entries = problem.rows, problem.rows * problem.dimension
+    few = rows <= _LARGEST_CONE and entries <= _ENTRIES and not problem.face(Modelled).is_nonlinear
     return few and _PER_PAIR * rows**2 + _PER_ENTRY * entries < time_left()
 
 

@@ -11,9 +11,21 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.jax_oracles import value_of
-from convexrank.core.capabilities import Convex, Modelled, Shape, Smooth, Solvable, has_face, value_at
+from convexrank.core.capabilities import (
+    Convex,
+    Exact,
+    Modelled,
+    Shape,
+    Smooth,
+    Solvable,
+    has_face,
+    offers,
+    value_at,
+)
 from convexrank.core.cvxpy_model import CvxpyModel, check_nonlinear_solver
+from convexrank.core.loop import certificate_of
 from convexrank.core.minorants import LinearRisk
+from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.solvers.graph_faces import Saddle
 from convexrank.solvers.own import point_of
@@ -108,7 +120,7 @@ class Case:
 
     name: str
     seed: int | None
-    problem: Any
+    problem: Problem
     solver: Any
     reference: Any
     tol: float
@@ -164,14 +176,14 @@ def is_named(solver: Any) -> bool:
     return solver is None or isinstance(solver, str) or hasattr(solver, "requires")
 
 
-def _solve(problem: Any, solver: Any, name: str, device: Any) -> Solution:
+def _solve(problem: Problem, solver: Any, name: str, device: Any) -> Solution:
     """Solve, or take the answer of the caller's own algorithm."""
     if is_named(solver):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # statuses are compared
             return problem.solve(solver, device=device)
     x = point_of(solver(problem) if callable(solver) else solver, problem, name, gave=callable(solver))
-    certificate = problem.certificate(x)
+    certificate = certificate_of(problem, x, None, math.inf)
     return Solution(
         x, value_at(problem, x), certificate.gap, certificate.gap, Status.CONVERGED, 0, 0.0, {}, certificate,
         getattr(solver, "__name__", type(solver).__name__), type(problem).__name__, "",
@@ -191,17 +203,17 @@ _DIGITS = {"float64": ORACLE, "float32": 1e-4}
 _ENDED = frozenset({Status.SEPARABLE, Status.UNBOUNDED, Status.INFEASIBLE})
 
 
-def compare_convex(case: Case) -> Comparison:
+def compare_convex(case: Case, problem: Exact) -> Comparison:
     """Compare a problem with an objective and an exact model; of a game the players' responses too."""
     try:
-        model = case.problem.to_cvxpy()
+        model = problem.to_cvxpy()
         if model.nonlinear:
             check_nonlinear_solver()
     except (ValueError, ImportError) as error:  # a custom price or loss that cvxpy cannot read, or no solver
         return case.skipped(f"no exact model: {error}")
     if not model.convex:
         return case.skipped("no exact model: cvxpy cannot verify that it is convex")
-    failures = [*_check_oracles(case.problem, model, case.random())]
+    failures = [*_check_oracles(problem, model, case.random())]
     if failures:  # the two sides state different problems: solving them would compare nothing
         return case.found(failures, 0.0)
     fast, exact = case.solve_fast(), case.solve_exact()
@@ -219,9 +231,9 @@ def compare_convex(case: Case) -> Comparison:
     if not error <= case.tol:
         failures.append(f"objective {ours:.10g} at {case.point}, {theirs:.10g} at the exact one")
     failures += _check_points(case, model, fast, exact, (ours, theirs))
-    failures += _check_certificate(case.problem, model, fast, exact, (ours, theirs))
+    failures += _check_certificate(problem, model, fast, exact, (ours, theirs))
     point_error = math.nan
-    if (modulus := case.problem.face(Shape).strong_convexity) > 0:
+    if (modulus := problem.face(Shape).strong_convexity) > 0:
         distance = float(np.linalg.norm(fast.x - exact.x))
         point_error = distance / max(1.0, float(np.linalg.norm(exact.x)))
         # strong convexity: ‖x − x*‖² ≤ 2 (value − optimum) / modulus, for both points
@@ -265,7 +277,7 @@ def _check_certificate(
             yield "the certified gap is smaller than value less lower bound"
 
 
-def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) -> Iterable[str]:
+def _check_oracles(problem: Solvable, model: CvxpyModel, rng: np.random.Generator) -> Iterable[str]:
     """Compare value and slope of the oracle, and the reference's value, with the model at a few points."""
     precision = _SOLVED if model.auxiliary else ORACLE
     compared = 0
@@ -290,9 +302,9 @@ def _check_oracles(problem: Any, model: CvxpyModel, rng: np.random.Generator) ->
             traced = value_of(made.objective(), w.astype(made.dtype))
             if disagree(traced, expected, max(precision, _DIGITS[made.dtype])):
                 yield f"the objective in JAX {traced:.10g}, the model gives {expected:.10g}"
-        if scale and "Convex" in problem.capabilities:
+        if scale and offers(problem, Convex):
             yield from _check_slopes(problem, model, w, rng)
-        elif scale and "Smooth" in problem.capabilities:
+        elif scale and offers(problem, Smooth):
             yield from _check_gradient(problem, model, w, rng)
         if "Saddle" in problem.capabilities:
             yield from check_players(problem, expected, w, rng, precision)

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.design import unpacked
-from convexrank.core.capabilities import Feasibility, has_face, has_objective
+from convexrank.core.capabilities import Feasibility, FixedPoint, Solvable, has_face, has_objective, offers
 from convexrank.core.minorants import LinearRisk
 from convexrank.core.problem import Problem
 from convexrank.core.results import CertificateError, Solution
 from convexrank.core.solving import compiled_for
 from convexrank.features import Products, Stacked, Thresholds
 from convexrank.problems._linear_scores import LinearScores
+from convexrank.problems.duals.ranking_dual import RankingDual
 from convexrank.verification.comparison import CONIC, ORACLE, Case, Comparison, disagree
 
 Array = np.ndarray
@@ -40,7 +41,7 @@ def with_definition(case: Case, found: Comparison) -> Comparison:
     """
     problem = case.problem
     if lacking := _lacking(problem):
-        failures = [*_check_weak_duality(case)] if "HasPrimal" in problem.capabilities else []
+        failures = [*_check_weak_duality(case, problem)] if isinstance(problem, RankingDual) else []
         return replace(found, failures=(*found.failures, *failures), not_compared=lacking)
     failures = next((told for where, x in _points(case) if (told := [*_check(problem, where, x)])), [])
     return replace(found, failures=(*found.failures, *failures), skipped="" if failures else found.skipped)
@@ -72,7 +73,7 @@ def _points(case: Case) -> Iterable[tuple[str, Array]]:
             yield where, solution.x
 
 
-def _declared(problem: Any, x: Array | None) -> dict[str, Any]:
+def _declared(problem: Solvable, x: Array | None) -> dict[str, Any]:
     """Return what is evaluated at x by name, or the names alone: objective and certificate, violation, or residual."""
     values: dict[str, Any] = {}
     if has_objective(problem):
@@ -82,7 +83,7 @@ def _declared(problem: Any, x: Array | None) -> dict[str, Any]:
             values["the certificate's value"] = lambda w: risk.minorant(w, 0.0).risk + risk.penalty.value(w)
     elif "Feasibility" in problem.capabilities:
         values["the violation"] = problem.face(Feasibility).violation
-    elif "FixedPoint" in problem.capabilities:
+    elif offers(problem, FixedPoint):
         values["the distance to the image"] = lambda r: problem.distance(problem.apply_map(r), r)
     return values if x is None else {name: value(x) for name, value in values.items()}
 
@@ -108,9 +109,9 @@ def _check(problem: Problem, where: str, x: Array) -> Iterable[str]:
             yield f"the definition of {type(problem).__name__} gives {stated:.10g} at {where}, {name} is {value:.10g}"
 
 
-def _check_weak_duality(case: Case) -> Iterable[str]:
+def _check_weak_duality(case: Case, dual: RankingDual) -> Iterable[str]:
     """Compare a dual with the definition of its primal, from above at any points, and equal at the solutions."""
-    dual, primal = case.problem, case.problem.primal
+    primal = dual.primal
     if _lacking(primal):
         return
     best = primal.project_feasible(dual.solved)

@@ -18,7 +18,16 @@ import numpy as np
 
 from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import progress_bar
-from convexrank.core.capabilities import Feasibility, Solvable, has_objective
+from convexrank.core.capabilities import (
+    Certified,
+    Exact,
+    Feasibility,
+    FixedPoint,
+    Referenced,
+    Solvable,
+    has_objective,
+    offers,
+)
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import scale_of
 from convexrank.core.problem import Problem
@@ -53,21 +62,20 @@ def compare(case: Case) -> Comparison:
 
 def _compared(case: Case) -> Comparison:
     problem = case.problem
-    offered = problem.capabilities
     if case.device is not None and case.solver is None and not compiled_for(problem):
         return case.skipped("no compiled solver fits it")
-    if {"Exact", "Feasibility"} <= offered:
-        return compare_feasibility(case)
-    if "Exact" in offered and has_objective(problem):
-        return compare_convex(case)
-    if "Referenced" in offered:
-        return compare_fixed_point(case)
+    if offers(problem, Exact) and "Feasibility" in problem.capabilities:
+        return compare_feasibility(case, problem)
+    if offers(problem, Exact) and has_objective(problem):
+        return compare_convex(case, problem)
+    if offers(problem, Referenced):
+        return compare_fixed_point(case, problem)
     return case.skipped("no exact model and no reference")
 
 
-def compare_feasibility(case: Case) -> Comparison:
+def compare_feasibility(case: Case, problem: Exact) -> Comparison:
     """Compare a problem without an objective that has an exact model."""
-    problem, model = case.problem, case.problem.to_cvxpy()
+    model = problem.to_cvxpy()
     fast, exact = case.solve_fast(), case.solve_exact()
     if exact.status not in (Status.CONVERGED, Status.INFEASIBLE):
         return case.skipped(f"the reference failed: {exact.message}")
@@ -100,17 +108,15 @@ def _check_violations(
             yield f"violation {violation:.3g} at a point {far:.3g} away from the model's feasible points"
 
 
-def compare_fixed_point(case: Case) -> Comparison:
+def compare_fixed_point(case: Case, problem: Referenced) -> Comparison:
     """Compare a problem that has a reference of its own."""
-    problem = case.problem
     truth = problem.reference()
     failures = []
-    if "FixedPoint" in problem.capabilities:
+    if offers(problem, FixedPoint):
         moved = problem.distance(problem.apply_map(truth), truth)
         if not moved <= REFERENCE:
             failures.append(f"the map moves the reference by {moved:.3g}")
-    if "Certified" in problem.capabilities:
-        failures += _check_distances(problem, truth, case.random())
+    failures += _check_distances(problem, truth, case.random())
     fast = case.solve_fast()
     error = problem.distance(fast.x, truth)
     if fast.status is not Status.CONVERGED:
@@ -124,8 +130,10 @@ def compare_fixed_point(case: Case) -> Comparison:
     return case.found(failures, point_error=error)
 
 
-def _check_distances(problem: Any, truth: np.ndarray, rng: np.random.Generator) -> Iterable[str]:
+def _check_distances(problem: Referenced, truth: np.ndarray, rng: np.random.Generator) -> Iterable[str]:
     """Compare certificates at points near and far with the distance to the reference."""
+    if not offers(problem, Certified):
+        return
     for scale in _SCALES:
         point = problem.project_feasible(truth * np.exp(scale * rng.normal(size=truth.shape)))
         certificate = problem.certificate(point)

@@ -13,12 +13,12 @@ import numpy as np
 from convexrank.backend.interruption import OutOfTimeError, as_a_whole, check_time, ending_after, time_left
 from convexrank.backend.jax_oracles import is_mesh
 from convexrank.backend.progress import level_of_caller, progress_bar
-from convexrank.core.capabilities import Batched, value_at
-from convexrank.core.loop import SolverLike, certificate_of, scale_of
+from convexrank.core.capabilities import Batched, SolverLike, value_at
+from convexrank.core.loop import certificate_of, scale_of
 from convexrank.core.many.solutions import Members, Solutions, met_at, too_late
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, ConvergenceWarning, Solution
-from convexrank.core.solving import class_at, home_of
+from convexrank.core.solving import class_at, usable
 from convexrank.data import check_flag, check_positive, read_array, shown
 from convexrank.data.fields import parameters_of, sample_of
 from convexrank.data.messages import progress_as_verbose
@@ -115,7 +115,7 @@ def solve_many(
     tol, verbose = check_positive(tol, "tol"), check_flag(verbose, "verbose")
     limit = math.inf if time_limit is None else check_positive(time_limit, "time_limit", infinite=True)
     varied = _checked(problem, parameters)
-    device = home_of(problem) if solver is None and device is None else device
+    device = usable(problem, problem._home) if solver is None and device is None else device
     start, count = time.perf_counter(), len(next(iter(varied.values())))
     bar = progress_bar(verbose, count, f"{type(problem).__name__}, {count} problems")
     # the weights are read to their end, which is soon

@@ -305,9 +305,9 @@ def arguments_of(problem: Any) -> dict[str, str]:
     return {name: _word(value) for name, value in values.items()}
 
 
-def asked_of(solver: Any, options: Any) -> dict[str, str]:
+def asked_of(solver: object, options: object) -> dict[str, str]:
     """Return what decides when a solve ends and on which way, in words; a clock may be another on each rank."""
-    own = arguments_of(solver) if is_dataclass(solver) else {}
+    own = arguments_of(solver) if is_dataclass(solver) and not isinstance(solver, type) else {}
     return own | {name: repr(getattr(options, name)) for name in ("tol", "max_iter", "top")}
 
 

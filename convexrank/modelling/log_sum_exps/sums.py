@@ -70,7 +70,7 @@ class LogSumExps:
         for term in self.terms:
             seen[term.rows] = True
             count += len(term.rows)
-        return int(np.count_nonzero(seen)) == count
+        return int(np.add.reduce(seen)) == count
 
     @cached_property
     def steepness(self) -> float:

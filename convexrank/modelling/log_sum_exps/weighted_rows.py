@@ -97,7 +97,8 @@ class WeightedRows:
             twice = plain.changed(sample_weight=np.full(problem.rows, 2.0))._log_sum_exps
             if twice is None or len(twice.terms) != len(logs.terms):
                 return None
-        terms = weighted_terms(plain, logs.terms, None if twice is None else twice.terms)
+        base = plain if plain._centred is None else plain._centred
+        terms = weighted_terms(base.X, logs.terms, None if twice is None else twice.terms)
         own, totals = None, np.tile([float(len(term.rows)) for term in terms], (count, 1))
         if weights is not None:
             read = by_terms(weights.astype(np.float64, copy=False), terms)

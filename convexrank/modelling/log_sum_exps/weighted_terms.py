@@ -162,17 +162,17 @@ class Tangents(NamedTuple):
 
 
 def weighted_terms(
-    problem: Any, terms: tuple[LogSumExpTerm, ...], twice: tuple[LogSumExpTerm, ...] | None
+    X: Any, terms: tuple[LogSumExpTerm, ...], twice: tuple[LogSumExpTerm, ...] | None
 ) -> tuple[WeightedTerm, ...]:
     """The terms with the features of their rows; a term of a mean is the same where all weights are 2."""
-    base, found = problem if problem._centred is None else problem._centred, []
+    found = []
     for place, term in enumerate(terms):
         logs = term.log_weights
         logs = float(logs[0]) if logs.strides == (0,) else logs
         mean = twice is not None and bool(
             twice[place].log_weights[0] - term.log_weights[0] < 0.5 * math.log(2.0)
         )
-        rows = np.ascontiguousarray(base.X[term.rows])
+        rows = np.ascontiguousarray(X[term.rows])
         found.append(
             WeightedTerm(
                 term.rows, rows, row_lengths(rows), term.sign_times_power, term.outer_coefficient, logs, mean

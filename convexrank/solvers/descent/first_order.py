@@ -12,19 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convexrank.backend.interruption import check_time
-from convexrank.core.capabilities import Convex, Field, Proximal, Shape, Solvable
+from convexrank.core.capabilities import Convex, Field, Proximal, Shape, Solvable, offers
 from convexrank.core.certificates import certificate_radius
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, check_positive, keep_checked
 from convexrank.solvers.row_faces import FiniteSum, Lipschitz
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs
+    pass
 
 Array = np.ndarray
 
@@ -148,7 +148,7 @@ class _RiskOracle:
 
 
 def _oracle(problem: Convex | Solvable) -> _RiskOracle | _FieldOracle:
-    return _RiskOracle(cast(Convex, problem)) if "Convex" in problem.capabilities else _FieldOracle(problem)
+    return _RiskOracle(problem) if offers(problem, Convex) else _FieldOracle(problem)
 
 
 def _growth(
@@ -169,11 +169,6 @@ def _growth(
 def residual_of(problem: Solvable, x: Array, direction: Array) -> float:
     """Return the length of a unit step along the field at x, constraints and l1 taken into account; 0 at a solution."""
     return float(np.linalg.norm(x - problem.prox(x - direction, 1.0)))
-
-
-def _is_proximal(problem: Proximal | Solvable) -> TypeIs[Proximal]:
-    """Return whether a problem has an objective, and not a field in its place."""
-    return "Proximal" in problem.capabilities
 
 
 def check_factors(method: Any) -> None:
@@ -244,7 +239,7 @@ class Accelerated:
     def init(self, problem: Proximal | Solvable, x0: Array) -> State:
         """Start at the nearest feasible point."""
         x = problem.prox(np.array(x0, dtype=np.float64), 0.0)
-        if not _is_proximal(problem) or ("Lipschitz" in problem.capabilities and not self.line_search):
+        if not offers(problem, Proximal) or ("Lipschitz" in problem.capabilities and not self.line_search):
             return _evaluated(problem, x, x, 1.0, problem.face(Lipschitz).constant)
         smooth, gradient = problem.smooth_value_and_gradient(x)
         lipschitz = max(float(np.linalg.norm(gradient)), 1e-8)
@@ -254,7 +249,7 @@ class Accelerated:
 
     def step(self, problem: Proximal | Solvable, state: State) -> State:
         """One proximal gradient step from the extrapolated point."""
-        if not _is_proximal(problem) or isinstance(state.memory, _Known):
+        if not offers(problem, Proximal) or isinstance(state.memory, _Known):
             return _known_step(problem, state)
         memory: _Momentum = state.memory
         z = memory.extrapolated
@@ -299,7 +294,7 @@ class _Known:
 
 def _evaluated(problem: Proximal | Solvable, z: Array, before: Array, t: float, lipschitz: float) -> State:
     """The state at z: one gradient, or one field, and what follows from it for free."""
-    if _is_proximal(problem):
+    if offers(problem, Proximal):
         smooth, direction = problem.smooth_value_and_gradient(z)
         value = smooth + problem.nonsmooth_value(z)
         residual = problem.gap_estimate(z, value, direction)

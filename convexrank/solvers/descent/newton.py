@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import cast
 
 import numpy as np
 from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
 from convexrank.backend.interruption import check_time
-from convexrank.core.capabilities import Shape, TwiceDifferentiable
+from convexrank.core.capabilities import Convex, Shape, Solvable, TwiceDifferentiable
 from convexrank.core.loop import State
 from convexrank.data import check_positive, keep_checked
 
@@ -116,13 +116,14 @@ class Newton:
         return None
 
 
-def _handed_over(problem: Any, state: State) -> State:
+def _handed_over(problem: Solvable, state: State) -> State:
     # few solves need it
     from convexrank.solvers.descent.continuation import Continuation
     from convexrank.solvers.through_another import HandedOver
 
     method, note = Continuation(), _HANDED_OVER.format(state.iteration)
-    return HandedOver(method, method.init(problem, state.x), note).step(problem, state)
+    start = method.init(cast(Convex, problem), state.x)  # as what is smoothable is
+    return HandedOver(method, start, note).step(problem, state)
 
 
 @dataclass(frozen=True)

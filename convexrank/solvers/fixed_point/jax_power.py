@@ -15,8 +15,8 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.compilation import jit
 from convexrank.backend.interruption import rounds_in_time
 from convexrank.backend.jax_oracles import with_x64
-from convexrank.core.capabilities import CertifiedInParts, FixedPoint, Solvable
-from convexrank.core.loop import Method, Monitor, Options, Solver, State, certificate_of, iterate
+from convexrank.core.capabilities import CertifiedInParts, FixedPoint, Method, Solvable
+from convexrank.core.loop import Monitor, Options, Solver, State, certificate_of, iterate
 from convexrank.core.results import Certificate, Solution, Witness
 from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.data.shards.local import arguments_of, asked_of, check_alike, check_arguments, rank_summary

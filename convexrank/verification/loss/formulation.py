@@ -181,7 +181,7 @@ def _argument(value: Any) -> str:
 
 
 def formulation_of(
-    problem: Any, parameters: dict[str, Any], y: Any, qid: Any, weights: Any
+    problem: Problem | type[Problem], parameters: dict[str, Any], y: Any, qid: Any, weights: Any
 ) -> tuple[Formulation, Design, Instance | None]:
     """Return the formulation, the design of random instances, and the first instance if data are given.
 
@@ -216,8 +216,7 @@ def formulation_of(
             raise TypeError(
                 "problem is a CrucialPairs, whose pairs have no labels; pass the class, and y and qid."
             )
-        y, qid = problem.y, getattr(problem, "qid", None)
-        weights = getattr(problem, "sample_weight", None)
+        y, qid, weights = (getattr(problem, name, None) for name in ("y", "qid", "sample_weight"))
         of_class: Any = kind
         parameters = {
             item.name: getattr(problem, item.name)

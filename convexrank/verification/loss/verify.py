@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from convexrank.backend.interruption import as_a_whole
+from convexrank.core.problem import Problem
 from convexrank.data import check_choice, check_integer, check_probability, check_real
 from convexrank.verification.loss.checks import NAMES, Checker, Found
 from convexrank.verification.loss.formulation import (
@@ -42,7 +43,7 @@ _SIMPLE = (Scale(), Scale(over="pairs"), Scale(over="queries"))
 @as_a_whole
 def verify_loss(
     f: Callable[..., Any],
-    problem: Any,
+    problem: Problem | type[Problem],
     *,
     y: Any = None,
     qid: Any = None,
@@ -162,7 +163,7 @@ def _refuse(instances: int, factor: float | None, backend: str | None, unordered
 
 def _read(
     f: Callable[..., Any],
-    problem: Any,
+    problem: Problem | type[Problem],
     parameters: dict[str, Any],
     y: Any,
     qid: Any,
