@@ -16,10 +16,12 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.backend.cached import preset
 from convexrank.backend.design import gram_of_rows
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import reference_highest
 from convexrank.solvers import through_another
+from convexrank.solvers.descent import continuation
 from convexrank.solvers.descent.smoothed import short_path, states
 from convexrank.solvers.through_another import HandedOver
 from tests.tolerances import tolerance
@@ -255,10 +257,14 @@ def test_newton_steps_that_are_rounding_are_taken_with_a_ridge(seed):
         assert -solution.gap <= solution.value <= tolerance("two solvers")
 
 
-def test_the_bundle_method_goes_on_where_l2_is_rounding():
+def test_the_bundle_method_goes_on_where_l2_is_rounding(monkeypatch):
+    """Neither a basis of the rows nor the short path helps here, which each would do alone."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(30, 50))
     problem = cr.problems.RmaxPush(1e8 * X, X[:, 0] + 0.3 * rng.normal(size=30) > 0.0, "hinge", l2=0.1)
+    assert problem.solve(cr.solvers.Continuation(hand_over=False)).converged
+    monkeypatch.setattr(continuation, "path_end", lambda *_: None)
+    preset(problem, _span=None)
     with pytest.warns(cr.ConvergenceWarning, match="no further progress"):
         alone = problem.solve(cr.solvers.Continuation(hand_over=False))
     assert alone.status is cr.Status.FAILED

@@ -270,7 +270,7 @@ def test_large_designs_with_kinks_stay_unbuilt(monkeypatch):
     y = (X[:, 0] + 0.5 * rng.normal(size=80) > 0).astype(int)
     small = cr.problems.TopPush(Thresholds(X, bins=4), y, l2=0.1)
     assert "Smoothable" in small.capabilities
-    monkeypatch.setattr(_linear_scores, "_MOST_BUILT", 80)
+    monkeypatch.setattr(_linear_scores, "MOST_BUILT", 80)
     large = cr.problems.TopPush(Thresholds(X, bins=4), y, l2=0.1)
     assert large.default_solver == "bundle"
     found, truth = large.solve(), small.solve()

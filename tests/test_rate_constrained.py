@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.problems.constrained import rate_constrained
 from convexrank.problems.constrained._base import balanced, least_left_side
-from tests.tolerances import TOLERANCES
+from tests.tolerances import TOLERANCES, tolerance
 
 RateConstrained = cr.problems.RateConstrained
 LIMITS = {"max_fpr": 0.2, "min_recall": 0.6, "min_precision": 0.3}
@@ -312,13 +313,47 @@ def test_searches_and_later_fits_of_the_ranker():
         ({"max_fpr": 0.1, "l2": 0.0}, "l2 is 0"),
         ({"max_fpr": 0.1, "l1": 0.1}, "l1 is 0.1, but objective='rate_constrained' has no such parameter"),
         ({"max_fpr": 0.1, "p": 8}, "p is 8, but objective='rate_constrained' has no such parameter"),
-        ({"max_fpr": 0.1, "features": "thresholds"}, "takes features='linear' of rows in memory"),
+        ({"max_fpr": 0.1, "features": "thresholds", "monotone": {0: 1}}, "has no signs: leave monotone out"),
         ({"objective": "partial_auc", "min_recall": 0.9}, "min_recall is 0.9, but objective='partial_auc'"),
     ],
 )
 def test_bad_parameters_of_the_ranker_are_refused(parameters, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((ValueError, TypeError), match=words):
         cr.PushRanker(**NAMED | parameters).fit(*data(9))
+
+
+@pytest.mark.parametrize("features", ["thresholds", "products"])
+@pytest.mark.parametrize("limit", [{"max_fpr": 0.2}, {"min_recall": 0.8}, {"min_precision": 0.6}], ids=str)
+def test_rates_of_derived_columns_hold_on_the_rows(features, limit):
+    """The problem is that of the built columns; the threshold is that of the scores that the ranker returns."""
+    X, y = data(3, 120)
+    model = cr.PushRanker(objective="rate_constrained", l2=0.01, features=features, bins=3, **limit).fit(X, y)
+    assert model.solution_.converged
+    design = model.solution_.instance.X
+    built = cr.problems.RateConstrained(design.toarray(), y, l2=0.01, **limit)
+    assert model.solution_.value == pytest.approx(built.solve().value, rel=tolerance("two solvers"))
+    assert built.definition(model.solution_.x) == pytest.approx(model.solution_.value)
+    assert model.solution_.instance.definition(model.solution_.x) == pytest.approx(model.solution_.value)
+    predicted = model.decision_function(X) > model.threshold_
+    fpr, recall = predicted[~y].mean(), predicted[y].mean()
+    assert (fpr, recall) == pytest.approx((model.rates_.fpr, model.rates_.recall))
+    assert fpr <= limit.get("max_fpr", 1.0)
+    assert recall >= limit.get("min_recall", 0.0)
+    assert y[predicted].mean() >= limit.get("min_precision", 0.0)
+    pytest.importorskip("flint", reason="proofs need python-flint, the extra proof")
+    assert model.solution_.prove().gap <= tolerance("two solvers")
+
+
+def test_designs_that_cannot_be_built_are_refused(monkeypatch):
+    X, y = data(3, 120)
+    design = cr.features.Thresholds(X, 3)
+    monkeypatch.setattr(rate_constrained, "MOST_BUILT", 120)
+    with pytest.raises(TypeError, match="expected a matrix in memory, or a design of at most 120 entries"):
+        cr.problems.RateConstrained(design, y, max_fpr=0.2, l2=0.1)
+    with pytest.raises(TypeError, match="expected a matrix in memory"):
+        cr.problems.RateConstrained(
+            cr.data.Chunks.from_arrays(X, y, rows_per_piece=50), y, max_fpr=0.2, l2=0.1
+        )
 
 
 def test_paths_have_no_threshold():

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import dense, entries, in_units, row_lengths, squares_times
+from convexrank.backend.design import dense, entries, in_units, is_sparse, row_lengths, squares_times
 from convexrank.core.capabilities import Convex, F, Modelled, Shape
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
@@ -147,8 +147,8 @@ def units_of_columns(scales: Array) -> Array | None:
 
 #: The most entries of a design that is built where rows of it are asked for: 128 MB.
 MOST_BUILT = 1 << 24
-# As many unknowns for which a Hessian is a matrix.
-_FEW_ROWS = 700
+# As many unknowns for which a Hessian is a matrix; sparse rows of fewer entries than one in so many stay sparse.
+_FEW_ROWS, _THIN = 700, 8
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,10 @@ class SpanOfRows:
 
     @classmethod
     def of(cls, X: Any) -> SpanOfRows | None:
-        """Return the basis for few rows, fewer than columns, where it takes little memory; else None."""
+        """Return the basis for few rows, fewer than columns, where that takes little memory; else None."""
         rows, columns = X.shape
-        if rows >= columns or rows > _FEW_ROWS or rows * columns > MOST_BUILT:
+        thin = is_sparse(X) and _THIN * X.nnz < rows * columns
+        if rows >= columns or rows > _FEW_ROWS or rows * columns > MOST_BUILT or thin:
             return None
         basis, triangle = np.linalg.qr(dense(X).T)
         return cls(basis, triangle.T.copy())

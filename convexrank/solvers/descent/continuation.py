@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from convexrank.backend.interruption import check_time
-from convexrank.core.capabilities import Advice, Convex
+from convexrank.core.capabilities import Advice, Convex, Exact
 from convexrank.core.loop import State, scale_of
 from convexrank.core.minorants import has_conic_solver
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
@@ -65,6 +65,8 @@ _BESIDE = 0.3
 _RIDGES = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 # After so many steps the short path without a bound by l2 is tried, which may be rounding.
 _SEVERAL = 80
+# The same of as many unknowns as rows: the few rows near a kink leave most directions of a Newton step to l2 alone, so
+# that it is too long. Where the short path does not end, quasi-Newton steps go on.
 _SOON = 30
 # After so many steps the bundle method goes on from the minimiser of the exact model, where that is small.
 _MANY = 100
@@ -216,8 +218,8 @@ class Continuation:
         """Take a Newton step for this width, or go on to the next one; a step of the bundle method after the last."""
         if isinstance(state.memory, HandedOver):
             return state.memory.step(problem, state)
-        several = _SOON if len(state.x) >= problem.rows else _SEVERAL
-        if state.iteration == several and (found := _at_path_end(problem, state)) is not None:
+        soon = _SOON if _is_square(problem, state.x) else _SEVERAL
+        if state.iteration == soon and (found := _at_path_end(problem, state)) is not None:
             return found
         if state.iteration == _MANY and self.hand_over and not state.memory.by_secants:
             found = _at_minimiser_of_model(problem, state)
@@ -248,7 +250,7 @@ class Continuation:
             return found
         if here.error <= (_CLOSER if path.by_secants else _SHARE) * here.lag or path.steady:
             return self._narrower(problem, path, state)
-        wide = len(here.w) > self.dense or (len(here.w) >= problem.rows and state.iteration > _SOON)
+        wide = len(here.w) > self.dense or (state.iteration > _SOON and _is_square(problem, here.w))
         if path.by_secants or (path.steps >= _WIDE_PATIENCE and wide):
             return _by_secants(problem, path, state)
         if path.steps >= _PATIENCE and path.settled is not None and here.width < 0.7 * path.settled.width:
@@ -278,6 +280,11 @@ class Continuation:
         towards, drift = system.solve(here.gradient), system.solve(here.found.drift())
         settled = Settled(here.w, here.objective, here.lag, here.w - towards, drift, here.width)
         return at_width(problem, path, settled, here.width * path.shrink, state)
+
+
+def _is_square(problem: Convex, w: Array) -> bool:
+    """Return whether there are as many unknowns as rows, or more."""
+    return len(w) >= cast("Exact", problem).rows
 
 
 def _by_secants(problem: Convex, path: Path, state: State) -> State:
