@@ -432,7 +432,7 @@ def _to(x: arb, exponent: arb) -> arb:
 
 
 def mean_of_permutations(risen: Rationals, ranked: Rationals) -> Rationals:
-    """Numbers near those given, non-decreasing, whose first k never add up to less than those of the targets do."""
+    """Return numbers near those given, non-decreasing, whose first k add up to no less than those of the targets do."""
     n = len(ranked)
     mean, middle = sum(ranked, fmpq(0)) / n, sum(risen, fmpq(0)) / n
     least = list(accumulate(ranked))
