@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import sparse
 
 import convexrank as cr
+from convexrank.backend.design import by_columns, extremes, in_units, moments, one_column, stacked
 from convexrank.features import Products, Stacked, Thresholds
 from convexrank.problems import _linear_scores
 from convexrank.problems.margin_retargeting import _base
@@ -346,3 +348,24 @@ def test_a_reward_without_l2_over_a_large_design_is_refused(monkeypatch):
     monkeypatch.setattr(_base, "_LARGEST", 100)
     with pytest.raises(ValueError, match="give l2 > 0, or no reward"):
         cr.problems.MarginRetargeting(Thresholds(X, bins=3), y, queries, **options)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_what_is_asked_of_a_matrix_is_the_same_of_its_dense_copy(layout):
+    rng = np.random.default_rng(4)
+    X = rng.integers(-2, 3, (90, 3)) * (rng.random((90, 3)) < 0.5) + 0.0
+    # a constant column whose sums are rounded, and one whose smallest entry is not stored
+    X = np.column_stack([X, np.full(90, 0.1), np.abs(X[:, 0])])
+    counts, matrix = rng.integers(0, 3, 90), layout(X)
+    low, high = extremes(matrix)
+    assert np.array_equal(low, X.min(axis=0))
+    assert np.array_equal(high, X.max(axis=0))
+    for weights, rows in ((None, X), (counts.astype(float), np.repeat(X, counts, axis=0))):
+        means, deviations = moments(matrix, weights)
+        assert means == pytest.approx([np.mean(column) for column in rows.T], abs=EXACT)
+        assert deviations[:3] == pytest.approx([np.std(column) for column in rows[:, :3].T], abs=EXACT)
+        assert deviations[3] == 0.0
+    assert all(np.array_equal(one_column(by_columns(matrix), j), X[:, j]) for j in range(5))
+    whole = stacked([matrix[:40], X[40:]])
+    assert type(whole) is type(matrix)
+    assert np.array_equal(in_units(whole, np.arange(5.0)) @ np.eye(5), X * np.arange(5))

@@ -248,11 +248,13 @@ def moments(rows: Any, weights: Array | None = None) -> tuple[Array, Array]:
             squares = np.bincount(rows.indices, counts * moved * moved, d)
             squares += np.maximum(total - np.bincount(rows.indices, counts, d), 0.0) * means**2
         else:
-            squares, length = np.zeros(d), max(1, _BLOCK // d)
+            squares, length = np.zeros(d), max(64, _READ // d)
             for start in range(0, len(rows), length):
                 part = slice(start, start + length)
                 squares += squares_times(rows[part] - means, weights[part])
-        return means, np.sqrt(squares / total)
+        # means of n equal numbers are off by n roundings at most: such columns are constant
+        noise = total * (len(weights) * np.finfo(np.float64).eps * means) ** 2
+        return means, np.sqrt(np.where(squares < noise, 0.0, squares) / total)
 
 
 def centred_gram(rows: Any, centre: Array, weights: Array) -> Array:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from convexrank.backend.jax_oracles import RiskData, uses_jax
 from convexrank.core.capabilities import Method, Modelled, Shape
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
-from convexrank.core.loop import Options, is_iterative
+from convexrank.core.loop import Options, Solver, is_iterative
 from convexrank.core.minorants import InBalls, LinearRisk, Minorant, tangent
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, CertificateError, Status, Witness
@@ -240,7 +240,8 @@ class LinearScores(Problem):
         base = self if self._centred is None else self._centred
         if "Smoothable" in solver.requires and (span := base._span) is not None:
             fewer = self.changed(X=span.rows)
-            return ChangeOfVariables(fewer._adapted(solver, None), fewer, span.enter, span.leave)
+            inner = cast("Solver[Any]", fewer._adapted(solver, None))
+            return ChangeOfVariables(inner, fewer, span.enter, span.leave)
         if not self._held.built:
             return solver
         penalised = self.l1 > 0 or (self.l2 > 0 and not self._differentiable)

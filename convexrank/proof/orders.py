@@ -432,15 +432,7 @@ def _to(x: arb, exponent: arb) -> arb:
 
 
 def mean_of_permutations(risen: Rationals, ranked: Rationals) -> Rationals:
-    """Return numbers near those given, non-decreasing, whose first k never add up to less than those of the targets do.
-
-    Parameters
-    ----------
-    risen : list of fmpq
-        The numbers given, non-decreasing.
-    ranked : list of fmpq
-        The targets, non-decreasing.
-    """
+    """Return numbers near those given, non-decreasing, whose first k add up to no less than those of the targets do."""
     n = len(ranked)
     mean, middle = sum(ranked, fmpq(0)) / n, sum(risen, fmpq(0)) / n
     least = list(accumulate(ranked))
