@@ -356,6 +356,45 @@ def test_designs_that_cannot_be_built_are_refused(monkeypatch):
         )
 
 
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_dual_is_that_of_the_lagrangian(name):
+    """Row by row in cvxpy: the multiplier of a hinge is at most its weight in the Lagrangian."""
+    X, y = data(2)
+    problem = RateConstrained(X, y, l2=0.02, **{name: LIMITS[name]})
+    solution = problem.solve(tol=1e-9)
+    mu = problem.multiplier(solution)
+    dual = problem.dual(mu)
+    least, slack = by_cvxpy(X, y, 0.02, **{name: LIMITS[name]}), tolerance("two solvers")
+    for found in (dual.solve(), dual.solve("exact")):
+        assert -found.value - mu == pytest.approx(least, abs=slack)
+    for other in (0.0, 0.5 * mu, 3.0 * mu):
+        assert -problem.dual(other).solve("exact").value - other <= least + slack
+    a, c = problem._left
+    caps = np.where(
+        y, (problem.goal[0] + mu * float(a)) / y.sum(), (problem.goal[1] + mu * float(c)) / (~y).sum()
+    )
+    m = cp.Variable(len(y), nonneg=True)
+    pull = np.column_stack([X, -np.ones(len(y))]).T @ cp.multiply(np.where(y, 1.0, -1.0), m)
+    by_hand = cp.Problem(cp.Maximize(cp.sum(m) - cp.sum_squares(pull) / (2 * 0.02)), [m <= caps])
+    by_hand.solve(solver="CLARABEL")
+    assert by_hand.value - mu == pytest.approx(least, abs=slack)
+    weights = np.where(y, 1.0, -1.0) * solution.weights
+    assert (weights >= -tolerance("summation")).all()
+    assert (weights <= caps + tolerance("summation")).all()
+    pulled = np.column_stack([X, -np.ones(len(y))]).T @ solution.weights / 0.02
+    # both are about the minimiser, from which strong convexity lets each differ by this
+    apart = math.sqrt(2.0 * solution.gap / 0.02) + math.sqrt(2.0 * solution.dual.gap / 0.02)
+    assert np.linalg.norm(pulled - solution.x) <= 2.0 * apart
+    assert solution.dual.gap <= slack
+
+
+def test_the_dual_without_a_multiplier_takes_the_best_one():
+    X, y = data(2)
+    problem = RateConstrained(X, y, l2=0.02, max_fpr=0.2)
+    best = -problem.dual().solve("exact").value - problem.multiplier()
+    assert best == pytest.approx(by_cvxpy(X, y, 0.02, max_fpr=0.2), abs=tolerance("two solvers"))
+
+
 def test_paths_have_no_threshold():
     with pytest.raises(ValueError, match="objective is 'rate_constrained', expected one of"):
         cr.PushRankerCV(**NAMED, max_fpr=0.1, path="l2", values=[0.1, 1.0]).fit(*data(9))

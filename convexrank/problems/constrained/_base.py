@@ -28,8 +28,8 @@ from convexrank.core.capabilities import Advice, Shape
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.minorants import rounding
-from convexrank.core.problem import Problem
-from convexrank.core.results import Certificate, CertificateError, Witness
+from convexrank.core.problem import Problem, dual_solution
+from convexrank.core.results import Certificate, CertificateError, Solution, Witness
 from convexrank.modelling import Groups, Node, apply, mean
 from convexrank.problems.bipartite._base import Bipartite
 from convexrank.solvers.row_faces import Constrained
@@ -336,6 +336,35 @@ class HingeConstrained(Problem):
         widths = None if given.widths is None else given.widths[1:]
         rest = None if len(points) == 1 else Witness(points[1:, :-1], given.weights[1:], widths)
         return multiplier, points[0, :-1], rest
+
+    def multiplier(self, solution: Solution | None = None) -> float:
+        """Return the multiplier μ of the constraint aP + cN ≤ 1 with which the bound of a solution is proved.
+
+        Parameters
+        ----------
+        solution : Solution, optional
+            A solution of this problem; by default one is found.
+        """
+        return self._read(None if solution is None else solution.witness)[0]
+
+    def dual(self, multiplier: float | None = None) -> Any:
+        """Return the dual of the Lagrangian, the problem with μ(aP + cN) in the objective in place of the constraint.
+
+        For every μ the minimum is at least minus the minimum of this dual, less μ; at the best μ it is equal. The dual
+        variables are the multipliers of the hinges; ``solution.weights`` has those of the rows.
+
+        Parameters
+        ----------
+        multiplier : float, optional
+            The multiplier μ, at least 0; by default the best one, of a solve.
+        """
+        return self.lagrangian(self.multiplier() if multiplier is None else multiplier).dual()
+
+    def _dual_solution(self, solution: Solution) -> Solution:
+        multiplier, near, rest = self._read(solution.witness)
+        made = self.lagrangian(multiplier)
+        found = replace(solution, x=near, value=made.objective(near), witness=rest, instance=made)
+        return dual_solution(made.dual(), found)
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound value − optimum at x: the least value of the Lagrangian, at any multiplier, is a lower bound."""
