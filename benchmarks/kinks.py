@@ -25,6 +25,22 @@ _JOBS: dict[str, tuple[str, dict[str, Any], str, float, float]] = {
     "TopPush, docstrings": ("TopPush", {}, "docstrings", 1e-3, 5.0),
     "RmaxPush hinge, docstrings": ("RmaxPush", {"loss": "hinge"}, "docstrings", 1e-3, 5.0),
     "RankSVM hinge, MQ2008": ("RankSVM", {}, "MQ2008", 0.1, 1.0),
+    "TopPush, thresholds of breast cancer, 569 × 480": ("TopPush", {}, "thresholds", 0.01, 5.0),
+    "RmaxPush hinge, products of breast cancer, 569 × 4 005": (
+        "RmaxPush",
+        {"loss": "hinge"},
+        "products",
+        0.01,
+        5.0,
+    ),
+    "PartialAUC hinge, products of breast cancer, 569 × 4 005": (
+        "PartialAUC",
+        {"loss": "hinge", "max_fpr": 0.1},
+        "products",
+        0.01,
+        5.0,
+    ),
+    "RmaxPush hinge, 200 × 5 000": ("RmaxPush", {"loss": "hinge"}, "wide", 0.01, 5.0),
     "TopPush, text 200 000 × 100 000": ("TopPush", {}, "text", 0.01, 10.0),
     "RankSVM hinge, text 200 000 × 100 000": ("RankSVM", {}, "text queries", 0.01, 20.0),
 }
@@ -49,10 +65,11 @@ def kinks(effort: int) -> Section:
         wanted = f"≤ {limit:g} s to a gap of {TOL:g}"
         targets.append(Target(name, wanted, f"{seconds:.2f} s, gap {gap:.0e}", met))
     note = (
-        "Drawn by benchmarks/kinks.py with a fixed seed, but for docstrings, as in the table of real text, and all "
-        f"queries of MQ2008 where its files are; tol = {TOL:g}, relative to the value. First: imports and "
-        "compilation included; then the median of further solves, the certificate included. Exact: our conic model "
-        "in the same process. Memory: the peak of the process, data and imports included."
+        "Drawn by benchmarks/kinks.py with a fixed seed, but for docstrings, as in the table of real text, columns of "
+        "the breast cancer data of scikit-learn, and all queries of MQ2008 where its files are; "
+        f"tol = {TOL:g}, relative to the value. First: imports and compilation included; then the median of further "
+        "solves, the certificate included. Exact: our conic model in the same process. Memory: the peak of the "
+        "process, data and imports included."
     )
     columns = ("problem", "solver", "first", "solve", "exact", "iterations", "value", "gap", "memory")
     wide = at_most("RankSVM, text: peak memory over X", rows_memory(rows), 12.0)
@@ -109,6 +126,29 @@ def _small() -> tuple[Any, Any]:
     X = rng.normal(size=(655, 49))
     scores = X @ rng.normal(size=49) + 3.0 * rng.normal(size=655)
     return X, (scores > np.quantile(scores, 0.7)).astype(int)
+
+
+def _wide() -> tuple[Any, Any]:
+    """Few rows of many features, as of genes: one in fifty counts, and the noise is as large as the score."""
+    import numpy as np
+
+    rng = np.random.default_rng(_SEED)
+    X = rng.normal(size=(200, 5_000))
+    scores = X @ (rng.normal(size=5_000) * (rng.random(5_000) < 0.02))
+    scores += scores.std() * rng.normal(size=200)
+    return X, (scores > np.quantile(scores, 0.7)).astype(int)
+
+
+def _derived(products: bool) -> tuple[Any, Any]:
+    """Columns of the breast cancer data of scikit-learn: 16 thresholds of each feature, or products of three."""
+    from sklearn.datasets import load_breast_cancer
+
+    import convexrank as cr
+
+    X, y = load_breast_cancer(return_X_y=True)
+    if not products:
+        return cr.features.Thresholds(X, 16), 1 - y
+    return cr.features.Stacked([cr.features.Thresholds(X, 3), cr.features.Products(X, 3)]), 1 - y
 
 
 def queries_of(queries: int = 117) -> tuple[Any, Any, Any]:
@@ -187,6 +227,9 @@ _DATA = {
     "queries": queries_of,
     "more queries": lambda: queries_of(1_167),
     "pairs": _pairs,
+    "thresholds": lambda: _derived(products=False),
+    "products": lambda: _derived(products=True),
+    "wide": _wide,
     "text": _text,
     "text queries": _text_queries,
 }
