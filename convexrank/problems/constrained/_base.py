@@ -23,7 +23,7 @@ from scipy.optimize import linprog
 
 from convexrank import losses
 from convexrank.backend.cached import cached_property, preset
-from convexrank.backend.design import compact, dense, times
+from convexrank.backend.design import compact, dense, is_sparse, times
 from convexrank.core.capabilities import Advice, Shape
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
@@ -226,9 +226,9 @@ class HingeConstrained(Problem):
     def _features(self) -> Any:
         """The features, of a design as well, and −1 for the threshold."""
         X, column = compact(self.X), -np.ones((self.rows, 1))
-        if isinstance(X, np.ndarray):
-            return np.hstack([X, column])
-        return sparse.csr_array(sparse.hstack([X, sparse.csr_array(column)]))
+        if is_sparse(X):
+            return sparse.csr_array(sparse.hstack([X, sparse.csr_array(column)]))
+        return np.hstack([X, column])
 
     @cached_property
     def _weights(self) -> Array:

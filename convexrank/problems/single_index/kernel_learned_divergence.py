@@ -13,6 +13,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.core.loop import Method, Options, is_iterative
 from convexrank.core.minorants import InBalls, rounding
 from convexrank.core.problem import Problem
 from convexrank.core.results import Certificate, Witness
@@ -136,9 +137,9 @@ class KernelLearnedDivergence(Problem):
 
     default_solver = "lbfgs"  # quasi-Newton in the coordinates of the feature space
 
-    def _adapted(self, solver: Any, options: Any) -> Any:
+    def _adapted(self, solver: Method, options: Options | None) -> Method:
         """Return the solver on :attr:`linear`, its states in α; the exact one stays with α and K."""
-        if not hasattr(solver, "step"):
+        if not is_iterative(solver):
             return solver
         return ChangeOfVariables(solver, self.linear, self.coordinates, self.coefficients)
 

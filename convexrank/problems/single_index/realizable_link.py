@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import row_lengths
+from convexrank.backend.design import is_sparse, row_lengths
 from convexrank.core.capabilities import Feasibility
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.problem import Problem
@@ -188,7 +187,7 @@ class ImageOfBall:
     def _factors(self) -> tuple[Array, Array]:
         """Singular values of X above rounding, and the right singular vectors as columns."""
         n, d = self.X.shape
-        if sparse.issparse(self.X):
+        if is_sparse(self.X):
             small = self.X @ self.X.T if n < d else self.X.T @ self.X
             squares, vectors = np.linalg.eigh(np.asarray(small.todense(), dtype=np.float64))
             kept = squares > max(n, d) * np.finfo(float).eps * max(float(squares[-1]), 0.0)
