@@ -129,6 +129,15 @@ def test_the_span_is_found_once_for_all_strengths(monkeypatch):
     assert len([one for one in made if one.shape[0] < one.shape[1]]) == 1
 
 
+@pytest.mark.parametrize("limit", [{"max_fpr": 0.2}, {"min_recall": 0.8}, {"min_precision": 0.7}], ids=str)
+def test_rates_as_constraints_are_those_of_the_exact_model(limit):
+    X, y = wide()
+    problem = P.RateConstrained(X, y, l2=0.05, **limit)
+    solution = problem.solve()
+    assert solution.converged
+    assert solution.value == pytest.approx(problem.solve("exact").value, abs=tolerance("two solvers"))
+
+
 def test_a_warm_start_in_the_span_is_kept_and_what_is_beside_it_is_not():
     X, y = wide()
     problem = P.RmaxPush(X, y, "hinge", l2=0.1)
