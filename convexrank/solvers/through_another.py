@@ -219,7 +219,9 @@ class ThroughPrimal:
     def step(self, problem: Solvable, state: State) -> State:
         """Take a step of the primal's method."""
         method, inner = state.memory
-        inner = method.step(problem.face(HasPrimal).primal, replace(inner, iteration=state.iteration, tol=state.tol))
+        inner = method.step(
+            problem.face(HasPrimal).primal, replace(inner, iteration=state.iteration, tol=state.tol)
+        )
         return _reported(problem, method, inner)
 
 
