@@ -245,7 +245,7 @@ def value_and_gradient(risk: Risk, data: Any, parts: tuple[Array, ...]) -> tuple
         return float(value), tuple(np.asarray(gradient) for gradient in gradients)
 
 
-def as_jax_multiplies(matrix: Any) -> Any:
+def jax_matrix(matrix: Any) -> Any:
     """Return a sparse matrix in JAX's own form, others unchanged."""
     if not is_sparse(matrix):
         return matrix

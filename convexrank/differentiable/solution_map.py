@@ -32,7 +32,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from convexrank.backend.cached import cached_property, preset
 from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
-from convexrank.backend.jax_oracles import as_jax_multiplies, with_x64
+from convexrank.backend.jax_oracles import jax_matrix, with_x64
 from convexrank.core.capabilities import SolverLike
 from convexrank.core.results import ConvergenceWarning, Status
 from convexrank.core.solving import resolve
@@ -443,7 +443,7 @@ class SolutionMap:
         problem = self.problem
         found: dict[str, Any] = {name: getattr(problem, name) for name in ("l1", "l2") if name not in values}
         if "X" not in values:
-            found["X"] = as_jax_multiplies(problem.X)
+            found["X"] = jax_matrix(problem.X)
         if set(values) <= {"X", "l1", "l2"}:
             found["tree"] = JaxRisk.prepare(problem.program.root)
         return found

@@ -299,7 +299,7 @@ class HingeConstrained(Problem):
     def _hinges(self) -> WeightedHinges:
         """The problem of which all others are made, with what follows from the features alone."""
         made = WeightedHinges(self._features, self.y, l2=self.l2, sample_weight=self.sample_weight)
-        preset(made, _span=made._span)
+        preset(made, _span=made._span)  # asked for here, so that all that are made of it have it
         return made
 
     def dual_value(self, multiplier: float, least: float) -> float:

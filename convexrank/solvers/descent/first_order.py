@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from convexrank.core.certificates import certificate_radius
 from convexrank.core.loop import State
 from convexrank.data import check_flag, check_integer, check_positive, keep_checked
 from convexrank.solvers.row_faces import FiniteSum, Lipschitz
-
-if TYPE_CHECKING:
-    pass
 
 Array = np.ndarray
 
