@@ -344,12 +344,12 @@ def solve_overlaps(
     return x
 
 
-# Halvings of an interval between the levels of two pools.
-_HALVES = 100
+# Steps of a search between two levels, and the share of a sum's terms that is rounding.
+_HALVES, _ROUNDED = 100, 2.2e-16
 
 
 def power_marginal(scores: Array, targets: Array, strong: float, power: float) -> tuple[float, Array]:
-    """Return m(θ) and its gradient p − y; O(n log n) and a search for a root per pool.
+    """Return m(θ) and its gradient p − y; O(n log n) times the steps of a search for a root.
 
     Parameters
     ----------
@@ -375,60 +375,65 @@ def _slope(x: Array, strong: float, power: float) -> Array:
 
 @lru_cache(maxsize=1)
 def _pooled() -> Callable[..., Array]:
-    """Compile on first use: pool adjacent violators, with a root found by halving."""
+    """Compile on first use: isotonic halves are joined at one level, a root, by twos."""
     from convexrank.backend.numba_cache import compiled
 
     @compiled()
     def excess(
-        theta: Array, strong: float, root: float, level: float, total: float
-    ) -> float:  # pragma: no cover
-        """Return the sum of the predictions of a pool at a level, less the total."""
-        found = -total
-        for k in range(len(theta)):
+        theta: Array, ranked: Array, v: Array, middle: int, strong: float, root: float, level: float
+    ) -> tuple[int, int, float, float]:  # pragma: no cover
+        """Return where the rows begin and end that a level would join, their predictions less targets, and sizes."""
+        first, last, found, size = middle, middle, 0.0, 0.0
+        while first > 0 and v[first - 1] >= level:
+            first -= 1
+        while last < len(v) and v[last] <= level:
+            last += 1
+        for k in range(first, last):
             rest = (theta[k] - level) / strong
-            found += rest**root if rest > 0.0 else -((-rest) ** root)
-        return found
+            part = abs(rest) ** root
+            found += (part if rest > 0.0 else -part) - ranked[k]
+            size += part + abs(ranked[k])
+        return first, last, found, size
+
+    @compiled()
+    def join(
+        theta: Array, ranked: Array, v: Array, middle: int, strong: float, root: float
+    ) -> None:  # pragma: no cover
+        """Make v non-decreasing, whose halves are."""
+        low, high = v[middle], v[middle - 1]
+        below = excess(theta, ranked, v, middle, strong, root, low)[2]
+        above = excess(theta, ranked, v, middle, strong, root, high)[2]
+        level = low if below <= 0.0 else high
+        # regula falsi, every third time the middle: the sum is steep where a prediction is 0
+        for step in range(_HALVES):
+            if below <= 0.0 or above >= 0.0:
+                break
+            halve = step % 3 == 2
+            level = 0.5 * (low + high) if halve else low + (high - low) * below / (below - above)
+            if not low < level < high:
+                break
+            _, _, found, size = excess(theta, ranked, v, middle, strong, root, level)
+            if abs(found) <= _ROUNDED * size:
+                break
+            if found > 0.0:
+                low, below, above = level, found, above if halve else 0.5 * above
+            else:
+                high, above, below = level, found, below if halve else 0.5 * below
+        first, last, _, _ = excess(theta, ranked, v, middle, strong, root, level)
+        v[first:last] = level
 
     @compiled()
     def pooled(
         theta: Array, ranked: Array, single: Array, strong: float, root: float
     ) -> Array:  # pragma: no cover
         """Return the non-decreasing v at which the predictions of each pool add up to what its targets do."""
-        n = len(theta)
-        starts, levels = np.empty(n, dtype=np.int64), np.empty(n)
-        pools = 0
-        for i in range(n):
-            start, level = i, single[i]
-            while pools > 0 and levels[pools - 1] >= level:
-                pools -= 1
-                start = starts[pools]
-                low, high = level, levels[pools]
-                total = 0.0
-                for k in range(start, i + 1):
-                    total += ranked[k]
-                below = excess(theta[start : i + 1], strong, root, low, total)
-                above = excess(theta[start : i + 1], strong, root, high, total)
-                level = low if below <= 0.0 else high
-                # regula falsi, every third time the middle: the sum is steep where a prediction is 0
-                for step in range(_HALVES):
-                    if below <= 0.0 or above >= 0.0:
-                        break
-                    middle = step % 3 == 2
-                    level = 0.5 * (low + high) if middle else low + (high - low) * below / (below - above)
-                    if not low < level < high:
-                        break
-                    found = excess(theta[start : i + 1], strong, root, level, total)
-                    if found > 0.0:
-                        low, below, above = level, found, above if middle else 0.5 * above
-                    elif found < 0.0:
-                        high, above, below = level, found, below if middle else 0.5 * below
-                    else:
-                        break
-            starts[pools], levels[pools] = start, level
-            pools += 1
-        v = np.empty(n)
-        for pool in range(pools):
-            v[starts[pool] : starts[pool + 1] if pool + 1 < pools else n] = levels[pool]
+        n, v, width = len(theta), single.copy(), 1
+        while width < n:
+            for start in range(0, n - width, 2 * width):
+                if v[start + width - 1] >= v[start + width]:
+                    two = slice(start, min(start + 2 * width, n))
+                    join(theta[two], ranked[two], v[two], width, strong, root)
+            width *= 2
         return v
 
     return pooled

@@ -11,6 +11,8 @@ Array = np.ndarray
 
 # The reference alternates two regressions, which contracts by strong / smooth each time.
 _ROUNDS = 100_000
+# Steps of a search for roots.
+_STEPS = 100
 
 
 def class_model(
@@ -78,48 +80,57 @@ def power_model(scores: Any, y: Array, strong: float, power: float) -> Any:
 
 
 def power_reference(scores: Array, y: Array, strong: float, power: float) -> tuple[float, Array]:
-    """Return m(θ) and its gradient for the uniformly convex class, by pools whose roots scipy finds."""
-    from scipy import optimize  # slow to import
-
-    brentq: Any = optimize.brentq
+    """Return m(θ) and its gradient for the uniformly convex class, by pools of halves, all of a width at once."""
     order, ranked = np.lexsort((y, scores)), np.sort(y)
-    t = scores[order]
+    t, rows = scores[order], np.arange(len(y))
 
     def link(z: Array) -> Array:
         return np.sign(z) * (np.abs(z) / strong) ** (1.0 / (power - 1.0))
 
-    def root(start: int, stop: int) -> float:
-        ends = t[start:stop] - strong * np.sign(ranked[start:stop]) * np.abs(ranked[start:stop]) ** (
-            power - 1.0
-        )
-        if ends.max() - ends.min() <= 4.0 * np.finfo(float).eps * float(np.abs(ends).max()):
-            return float(ends[0])
-        total = float(ranked[start:stop].sum())
-        off = [float(link(t[start:stop] - end).sum()) - total for end in (ends.min(), ends.max())]
-        if off[0] <= 0.0 or off[1] >= 0.0:  # rounding decides
-            return float(ends.min() if off[0] <= 0.0 else ends.max())
-        return float(
-            brentq(
-                lambda v: float(link(t[start:stop] - v).sum()) - total,
-                ends.min(),
-                ends.max(),
-                xtol=1e-300,
-                disp=False,
-                rtol=1e-15,
-            )
-        )
+    def off(level: Array, open_: Array, v: Array, left: Array, pair: Array, some: Array) -> Array:
+        """Predictions less targets, of the rows that a level would join; 0 where they are rounding."""
+        left, some, pair = (part[open_[pair]] for part in (left, some, pair))
+        at, mine = level[pair], v[some]
+        inside = np.where(left, mine >= at, mine <= at)
+        predicted, wanted = link(t[some] - at) * inside, ranked[some] * inside
+        found = np.bincount(pair, predicted - wanted, len(level))
+        sizes = np.bincount(pair, np.abs(predicted) + np.abs(wanted), len(level))
+        return np.where(np.abs(found) <= 16.0 * np.finfo(float).eps * sizes, 0.0, found)
 
-    pools: list[tuple[float, int, int]] = []
-    for i in range(len(t)):
-        pools.append((root(i, i + 1), i, i + 1))
-        while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
-            _, _, stop = pools.pop()
-            start = pools.pop()[1]
-            pools.append((root(start, stop), start, stop))
+    v, width = t - strong * np.sign(ranked) * np.abs(ranked) ** (power - 1.0), 1
+    while width < len(y):
+        # rows between the levels at the middle of two halves get one level, at which their predictions sum to targets
+        ends, pair, left = rows[width :: 2 * width], rows // (2 * width), rows % (2 * width) < width
+        low, high = np.append(v[ends], np.nan), np.append(v[ends - 1], np.nan)
+        some = np.flatnonzero(np.where(left, v >= low[pair], v <= high[pair]))
+        about = v, left[some], pair[some], some
+        level = _roots(lambda level, open_, about=about: off(level, open_, *about), low, high)[pair[some]]
+        v[some] = np.where(left[some], np.minimum(v[some], level), np.maximum(v[some], level))
+        width *= 2
     slope = np.empty(len(y))
-    slope[order] = np.concatenate([link(t[start:stop] - level) for level, start, stop in pools])
+    slope[order] = link(t - v)
     value = strong / power * float((np.abs(y) ** power - np.abs(slope) ** power).sum())
     return value + float(scores @ (slope - y)), slope - y
+
+
+def _roots(off: Any, low: Array, high: Array) -> Array:
+    """The roots of decreasing functions, each between two ends where these are in order, by the Illinois method."""
+    open_ = low < high
+    below, above = off(low, open_), off(high, open_)
+    level = np.where(below <= 0.0, low, high)
+    for step in range(_STEPS):
+        open_ = (below > 0.0) & (above < 0.0)
+        share = np.full(len(low), 0.5) if step % 3 == 2 else below / np.where(open_, below - above, 1.0)
+        level = np.where(open_, low + (high - low) * share, level)
+        open_ &= (low < level) & (level < high)
+        if not open_.any():
+            break
+        found = off(level, open_)
+        up, down = open_ & (found >= 0.0), open_ & (found <= 0.0)
+        low, high = np.where(up, level, low), np.where(down, level, high)
+        below = np.where(up, found, np.where(down, 0.5 * below, below))
+        above = np.where(down, found, np.where(up, 0.5 * above, above))
+    return level
 
 
 def reference_marginal(
