@@ -256,7 +256,7 @@ def test_kinks_over_designs_are_solved_and_proved_as_over_their_matrix(name, que
     X = rng.normal(size=(160, 3))
     y, qid = (X[:, 0] + 0.5 * rng.normal(size=160) > 0).astype(int), np.arange(160) % queries
     arguments = {"TopPush": (), "PartialAUC": (0.2, "hinge")}[name]
-    design = kind(X, bins=4)
+    design = kind(X, bins=3)
     made, truth = (
         getattr(cr.problems, name)(Z, y, *arguments, l2=0.1, qid=qid) for Z in (design, design.toarray())
     )
@@ -304,14 +304,19 @@ def test_a_start_that_breaks_the_signs_is_moved():
     assert abs(solution.value - problem.solve().value) <= 2 * solution.gap + 1e-8
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name, one in cr.problems.REGISTRY.items() if takes_designs(one))
-)
-def test_fast_equals_exact_over_designs(name):
-    """Thresholds, monotone ones, and products: the exact model builds the columns, and each kind comes once or more."""
-    report = cr.verify(cr.problems.REGISTRY[name], instances=4, seed=5, designs=True)
+OVER_DESIGNS = sorted(name for name, one in cr.problems.REGISTRY.items() if takes_designs(one))
+
+
+@pytest.mark.parametrize(("turn", "name"), list(enumerate(OVER_DESIGNS)), ids=OVER_DESIGNS)
+def test_fast_equals_exact_over_designs(turn, name):
+    """Thresholds, monotone ones, and products: the exact model builds the columns.
+
+    A formulation asks a design for products with its columns, whatever the kind: each has two of the three kinds, and
+    each kind has two thirds of the formulations.
+    """
+    report = cr.verify(cr.problems.REGISTRY[name], instances=2, seed=turn, designs=True)
     assert report.ok, str(report)
-    assert report.compared >= 3  # the conic solver may give up on one
+    assert report.compared == 2
 
 
 def test_a_wrong_sum_over_levels_is_caught_by_the_verifier(monkeypatch):
