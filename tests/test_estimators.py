@@ -32,8 +32,9 @@ L2 = 0.05
     [
         PushRanker(),
         PushRanker(objective="top_bottom_push", bottom_weight=0.5),
-        # a limit and a penalty with which the fits of the checks take three fifths of the time that 0.3 alone takes
-        PushRanker(objective="rate_constrained", max_fpr=0.5, l2=1.0),
+        # with this limit and penalty fits take three fifths of the time that 0.3 alone takes, and with this tolerance
+        # half of that: the checks ask how arguments are handled, and test_rate_constrained how near the minimum is
+        PushRanker(objective="rate_constrained", max_fpr=0.5, l2=1.0, tol=1e-3),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
