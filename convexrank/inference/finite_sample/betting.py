@@ -32,7 +32,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import bdtr, bdtrc, betaincinv, logsumexp
+from scipy.special import bdtr, bdtrc, betaincinv
 
 Array = np.ndarray
 
@@ -268,7 +268,7 @@ def capital(values: Array, mean: float) -> float:
 
 def mixed(logarithms: Array) -> Any:
     """Return the logarithm of the mean over bets, the first axis, of capitals whose logarithms are given."""
-    return np.asarray(logsumexp(logarithms, axis=0)) - math.log(len(BETS))
+    return np.logaddexp.reduce(logarithms, axis=0) - math.log(len(BETS))
 
 
 def two_sided(values: Array, alpha: float, null: float = 0.5) -> tuple[float, float, float]:
