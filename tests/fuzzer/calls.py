@@ -218,8 +218,10 @@ def calls_of(thing: Any, extra: str = "") -> list[Call]:
     names = vars(inspect.getmodule(thing))
     found: dict[str, list[Call]] = {}
     for text in dict.fromkeys((*examples(thing), extra)):
-        known = _RUN.get((thing.__module__, text))
-        for call in record(text, names, thing.__module__.partition(".")[0]) if known is None else known:
+        place = thing.__module__, text
+        if place not in _RUN:
+            _RUN[place] = record(text, names, thing.__module__.partition(".")[0])
+        for call in _RUN[place]:
             owner = getattr(call.function, "__self__", None)
             acts = isinstance(owner, Problem) or hasattr(owner, "fit") or hasattr(owner, "partial_fit")
             if call.function is thing or (
