@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.linalg import qr
-from scipy.optimize import linprog
+from scipy.optimize import brentq, linprog
 
 from convexrank import losses
 from convexrank.backend.cached import cached_property, preset
@@ -173,8 +173,8 @@ class WeightedHinges(Bipartite):
 _ROUNDING, _MARGIN = 1e-12, 1e-11
 # A larger multiplier is no evidence.
 _LARGEST = 1e15
-# Bisections of a segment.
-_HALVES = 60
+# How close a point of a segment is to the limit, in lengths of the segment.
+_CLOSE = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,40 +248,53 @@ class HingeConstrained(Problem):
         (above, below, limit), (positive, negative) = self.limit, self._sums
         return above * positive / limit, below * negative / limit
 
-    def _means(self, x: Array) -> tuple[float, float]:
-        """P and N."""
-        scores, weights = times(self._features, x), self._weights
-        sides = (self.y, 1.0 - scores), (~self.y, 1.0 + scores)
-        return tuple(float(np.average(np.maximum(z[s], 0.0), weights=weights[s])) for s, z in sides)  # type: ignore[return-value]
+    @cached_property
+    def _shares(self) -> tuple[tuple[Array, Array, float], ...]:
+        """Of both classes: its rows, their weights over the sum, and the sign of their scores in the hinge."""
+        sides = (np.flatnonzero(self.y), -1.0), (np.flatnonzero(~self.y), 1.0)
+        return tuple((rows, self._weights[rows] / self._weights[rows].sum(), sign) for rows, sign in sides)
+
+    def _means(self, scores: Array) -> tuple[float, float]:
+        """P and N, by the scores less the threshold."""
+        return tuple(
+            float(share @ np.maximum(1.0 + sign * scores[rows], 0.0)) for rows, share, sign in self._shares
+        )  # type: ignore[return-value]
 
     def _constrained(self) -> Constrained:
         return Constrained(self.excess, self.lagrangian, self.interior, self.dual_value, self.between)
 
     def excess(self, x: Array) -> float:
         """Return aP + cN − 1, the left side of the constraint over its limit, less 1."""
-        (upper, lower), (a, c) = self._means(x), self._left
+        return self._excess_of(times(self._features, x))
+
+    def _excess_of(self, scores: Array) -> float:
+        (upper, lower), (a, c) = self._means(scores), self._left
         return float(a) * upper + float(c) * lower - 1.0
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective; infinity where the constraint is violated by more than rounding."""
         x = self.check_point(w, "w")
-        if self.excess(x) > _ROUNDING * (1.0 + self.rows**0.5):
+        scores = times(self._features, x)
+        if self._excess_of(scores) > _ROUNDING * (1.0 + self.rows**0.5):
             return math.inf
-        return float(np.dot(self.goal, self._means(x))) + 0.5 * self.l2 * float(x @ x)
+        return float(np.dot(self.goal, self._means(scores))) + 0.5 * self.l2 * float(x @ x)
 
     def between(self, inside: Array, outside: Array) -> Array:
         """Return the point of the segment nearest to the second end that satisfies the constraint."""
-        low, high = 0.0, 1.0
-        if self.excess(outside) <= -_MARGIN:
+        first, last = times(self._features, inside), times(self._features, outside)
+
+        def above(t: float) -> float:
+            return self._excess_of(first + t * (last - first)) + _MARGIN
+
+        if above(1.0) <= 0.0:
             return outside
-        for _ in range(_HALVES):
-            middle = 0.5 * (low + high)
-            low, high = (
-                (middle, high)
-                if self.excess(inside + middle * (outside - inside)) <= -_MARGIN
-                else (low, middle)
-            )
-        return inside + low * (outside - inside)
+        if above(0.0) >= 0.0:
+            return inside
+        t, back = float(brentq(above, 0.0, 1.0, xtol=_CLOSE, rtol=_CLOSE)), _CLOSE
+        # the scores of the point itself are rounded in another way
+        while self.excess(x := inside + t * (outside - inside)) > -_MARGIN and t > 0.0:
+            t, back = max(t - back, 0.0), 2.0 * back
+        return x
 
     def project_feasible(self, x: Array) -> Array:
         """Return x moved towards a point inside until it satisfies the constraint; unchanged where there is none."""
