@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.linalg import qr
-from scipy.optimize import brentq, linprog
+from scipy.optimize import brentq, linprog, minimize
+from scipy.special import expit
 
 from convexrank import losses
 from convexrank.backend.cached import cached_property, preset
@@ -38,6 +39,12 @@ Array = np.ndarray
 
 # The share of multipliers inside of their limits that is mixed in, so that there is room to move them.
 _INSIDE = 1e-7
+
+# Newton steps to the most even multipliers, and the share of the limits that is left of their balance.
+_NEWTON_STEPS, _BALANCED = 50, 1e-12
+
+# Binary digits of a number.
+_DIGITS = 53
 
 # Pivots below this share of the largest are of columns that depend on others.
 _RANK = 1e-11
@@ -81,39 +88,56 @@ def least_left_side(rows: Array, caps: Array) -> tuple[Array, Array]:
 
 def balanced(rows: Array, caps: Array, multipliers: Array, limit: Fraction) -> bool:
     """Return whether multipliers near these, with more room, balance exactly and add up to more than the limit."""
-    unit = _units(rows)
-    scaled = rows * unit
-    # the most even multipliers: t times their limits from either end
-    each, share = sparse.eye_array(len(rows)), sparse.csr_array(caps[:, None])
-    found = linprog(
-        np.append(0.0 * caps, -1.0),
-        A_ub=sparse.block_array([[-each, share], [each, share]]),
-        b_ub=np.append(0.0 * caps, caps),
-        A_eq=np.column_stack([scaled.T, np.zeros(rows.shape[1])]),
-        b_eq=np.zeros(rows.shape[1]),
-    )
-    inside = multipliers if found.x is None else np.clip(found.x[:-1], 0.0, caps)
-    mixed = (1.0 - _INSIDE) * multipliers + _INSIDE * inside
+    scaled = rows * _units(rows)
+    mixed = np.clip((1.0 - _INSIDE) * multipliers + _INSIDE * _most_even(scaled, caps), 0.0, caps)
     room = np.minimum(mixed, caps - mixed)
     triangle, columns = _pivots((scaled * room[:, None]).T)
     steps = np.abs(np.diag(triangle))
     rank = int((steps > _RANK * steps.max(initial=0.0)).sum())
     chosen = columns[:rank]
     kept = _pivots(scaled[chosen])[1][:rank]
-    exact = [[Fraction(entry) for entry in row] for row in rows.tolist()]
-    moved = [Fraction(entry) for entry in mixed.tolist()]
-    off = [-sum((m * row[j] for m, row in zip(moved, exact, strict=True)), Fraction()) for j in kept]
-    change = _solved([[exact[r][j] for r in chosen] for j in kept], off)
+    # whole numbers: of the rows, and of the multipliers over a power of 2
+    (whole, _), (given, places) = whole_numbers(rows), whole_numbers(mixed)
+    sums = given @ whole
+    change = _solved(
+        [[Fraction(whole[r, j]) for r in chosen] for j in kept],
+        [Fraction(-sums[j], 1 << places) for j in kept],
+    )
     if change is None:
         return False
-    for r, step in zip(chosen, change, strict=True):
-        moved[r] += step
-    inside_limits = all(0 <= m <= Fraction(cap) for m, cap in zip(moved, caps.tolist(), strict=True))
-    sums = [
-        sum((m * row[j] for m, row in zip(moved, exact, strict=True)), Fraction())
-        for j in range(rows.shape[1])
+    rest = Fraction(1, 1 << places) * sums + np.array(change, dtype=object) @ whole[chosen]
+    moved = [
+        0 <= Fraction(float(mixed[r])) + step <= Fraction(float(caps[r]))
+        for r, step in zip(chosen, change, strict=True)
     ]
-    return inside_limits and not any(sums) and sum(moved) > limit
+    return all(moved) and not any(rest) and Fraction(given.sum(), 1 << places) + sum(change) > limit
+
+
+def _most_even(rows: Array, caps: Array) -> Array:
+    """The balanced multipliers of largest entropy: logistic shares of their limits, all inside of these."""
+
+    def shares(z: Array) -> Array:
+        return caps * expit(rows @ z)
+
+    found = minimize(
+        lambda z: float(caps @ np.logaddexp(0.0, rows @ z)),
+        np.zeros(rows.shape[1]),
+        jac=lambda z: rows.T @ shares(z),
+        hess=lambda z: (rows.T * (shares(z) * expit(-(rows @ z)))) @ rows,
+        method="trust-exact",
+        options={"maxiter": _NEWTON_STEPS, "gtol": _BALANCED * float(caps.sum())},
+    )
+    return shares(found.x)
+
+
+def whole_numbers(values: Array) -> tuple[Any, int]:
+    """Return whole numbers and p, such that over two to the power of p they are the values."""
+    mantissas, exponents = np.frexp(np.asarray(values, dtype=np.float64))
+    least = min(int(np.min(exponents, where=mantissas != 0.0, initial=_DIGITS)), _DIGITS)
+    shifts = np.where(mantissas != 0.0, exponents - least, 0)
+    return (mantissas * 2.0**_DIGITS).astype(np.int64).astype(object) << shifts.astype(
+        object
+    ), _DIGITS - least
 
 
 def _units(rows: Array) -> Array:
@@ -237,10 +261,8 @@ class HingeConstrained(Problem):
     @cached_property
     def _sums(self) -> tuple[Fraction, Fraction]:
         """The weights of both classes, exactly."""
-        return tuple(
-            sum((Fraction(weight) for weight in self._weights[side].tolist()), Fraction())
-            for side in (self.y, ~self.y)
-        )  # type: ignore[return-value]
+        whole, places = whole_numbers(self._weights)
+        return tuple(Fraction(whole[side].sum(), 1 << places) for side in (self.y, ~self.y))  # type: ignore[return-value]
 
     @cached_property
     def _left(self) -> tuple[Fraction, Fraction]:
@@ -290,7 +312,8 @@ class HingeConstrained(Problem):
             return outside
         if above(0.0) >= 0.0:
             return inside
-        t, back = float(brentq(above, 0.0, 1.0, xtol=_CLOSE, rtol=_CLOSE)), _CLOSE
+        found: Any = brentq(above, 0.0, 1.0, xtol=_CLOSE, disp=False)
+        t, back = float(found), _CLOSE
         # the scores of the point itself are rounded in another way
         while self.excess(x := inside + t * (outside - inside)) > -_MARGIN and t > 0.0:
             t, back = max(t - back, 0.0), 2.0 * back
@@ -418,13 +441,11 @@ class HingeConstrained(Problem):
 
     def _exact_sums(self, x: Array) -> tuple[Fraction, Fraction]:
         """The sums of weights times hinges of both classes, exactly."""
-        exact = [Fraction(entry) for entry in x.tolist()]
-        sums = [Fraction(), Fraction()]
-        rows = dense(self._features)
-        for row, label, weight in zip(rows.tolist(), self.y.tolist(), self._weights.tolist(), strict=True):
-            score = sum((Fraction(a) * b for a, b in zip(row, exact, strict=True) if a), Fraction())
-            sums[not label] += Fraction(weight) * max(1 - score if label else 1 + score, Fraction())
-        return sums[0], sums[1]
+        (rows, places), (point, more) = whole_numbers(dense(self._features)), whole_numbers(x)
+        weights, last = whole_numbers(self._weights)
+        one, scores = 1 << (places + more), rows @ point
+        hinges = np.maximum(one + np.where(self.y, -scores, scores), 0) * weights
+        return tuple(Fraction(hinges[side].sum(), one << last) for side in (self.y, ~self.y))  # type: ignore[return-value]
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in (w, b)."""
