@@ -123,6 +123,23 @@ def test_two_loops_are_the_matrix_of_bfgs(count):
     assert np.array_equal(lbfgs.two_loops(gradient, ()), gradient)
 
 
+def test_pairs_are_remembered_whatever_the_size_of_the_objective():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(4, 4))
+    s, curvature = rng.normal(size=4), root @ root.T + np.eye(4)
+    for size in (1e-30, 1.0, 1e20, 1e100):
+        y = size * curvature @ s
+        kept = lbfgs.remembered(((s, y, 1.0),), s, y, 2)
+        assert len(kept) == 2
+        assert kept[1][2] == 1.0 / float(s @ y)
+        assert len(lbfgs.remembered(kept, s, y, 2)) == 2
+        # rounding alone, or downwards
+        across = np.array([s[1], -s[0], 0.0, 0.0])
+        assert lbfgs.remembered(kept, s, size * across, 2) is kept
+        assert lbfgs.remembered(kept, s, -y, 2) is kept
+    assert lbfgs.remembered((), s, 0.0 * s, 2) == ()
+
+
 def test_two_loops_start_from_the_hessian_of_a_sample():
     rng = np.random.default_rng(0)
     root, gradient, step = rng.normal(size=(6, 6)), rng.normal(size=6), rng.normal(size=6)

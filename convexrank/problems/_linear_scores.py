@@ -576,7 +576,8 @@ class LinearScores(Problem):
         if not penalty.bounded:
             radius = certificate_radius(penalty, self._risk_infimum, w, value, self._length_scale)[1]
         found = penalty.gap(w, self.l2 * w - gradient, radius)
-        return found if self._near is None else min(found, self._near.gap_estimate(w, value, gradient))
+        near = self._near(value)
+        return found if near is None else min(found, near.gap_estimate(w, value, gradient))
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at w; infinity outside a ball constraint."""
@@ -684,8 +685,12 @@ class LinearScores(Problem):
     @cached_property
     def _column_scales(self) -> Array:
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two; 1 for designs."""
+        return self._scales_beside(1.0)
+
+    def _scales_beside(self, size: float) -> Array:
+        """Return the units for a risk of some size."""
         squares = self._mean_squares
-        return np.ones(self.dimension) if squares is None else units_of(squares + self.l2)
+        return np.ones(self.dimension) if squares is None else units_of(squares + self.l2 / size)
 
     @cached_property
     def _row_lengths(self) -> Array:
@@ -701,12 +706,13 @@ class LinearScores(Problem):
             return problem._in_units.certificate(w, given)
         found = certify(problem._linear_risk(), w, given)
         enough = _CERTAIN * max(1.0, abs(found.value))
-        if problem._near is None or found.gap <= enough:
+        ball = None if found.gap <= enough else problem._near(found.value)
+        if ball is None:
             return found
-        near = problem._near.certificate(w, given)
+        near = ball.certificate(w, given)
         if near.gap > enough and given is not None and not self._differentiable:
             # rounding decides on which side of a kink a point of the solver lies; here others are looked for
-            near = problem._near.certificate(w, None)
+            near = ball.certificate(w, None)
         return near if near.gap <= enough else found
 
     @cached_property
@@ -717,14 +723,21 @@ class LinearScores(Problem):
             return None
         return None if columns_are_alike(self._column_scales) else self._made_in_units()
 
-    @cached_property
-    def _near(self) -> InUnits | None:
-        """The problem with a ball, as without a penalty, where that is weak and magnifies rounding; else None."""
-        is_near = self._stream is None and is_weak(self.penalty, self._column_scales)
-        return self._made_in_units() if is_near else None
+    def _near(self, value: float) -> InUnits | None:
+        """The problem with a ball, as without a penalty, where beside a value that is weak and magnifies rounding."""
+        if self._stream is not None or not math.isfinite(value):
+            return None
+        scales = self._scales_beside(value) if value > 1.0 else self._column_scales
+        return self._with_a_ball if is_weak(self.penalty, scales, value) else None
 
-    def _made_in_units(self) -> InUnits:
-        return InUnits(self._linear_risk(), self.X, self._column_scales, self._minorant_of)
+    @cached_property
+    def _with_a_ball(self) -> InUnits:
+        """The problem with a ball, without penalties that are weak beside the risk where all scores are equal."""
+        size = self.objective(np.zeros(self.dimension))
+        return self._made_in_units(size if 1.0 < size < math.inf else 1.0)
+
+    def _made_in_units(self, size: float = 1.0) -> InUnits:
+        return InUnits(self._linear_risk(), self.X, self._scales_beside(size), self._minorant_of, size)
 
     def _in_balls(self) -> InBalls:
         def dual() -> Any:
