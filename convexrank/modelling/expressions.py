@@ -545,6 +545,14 @@ class PairMeans(PairSums):
         return f"pair_means({self.function.name}, {self.upper}, {self.lower}, {self.lowest.asked.max():g})"
 
 
+def within(node: PairSums, keys: Array) -> tuple[Array, PairSums]:
+    """Return rows by key, and a sum with grades over the pairs of these that have the same key: each key is a query."""
+    axis, order = node.axis, np.argsort(keys, kind="stable")
+    names, query = np.unique(keys[order], return_inverse=True)
+    rows = Scores(Axis(axis.name, axis.rows[order], axis.weights[order], query.ravel(), len(names)))
+    return order, PairSums(node.function, rows, rows, np.asarray(node.grades)[order])
+
+
 def runs_of(axis: Axis, grades: Array) -> tuple[Array, Array]:
     """Return the rows by query and grade, and where each run of one grade begins, in the end their number."""
     order = np.argsort(grades, kind="stable") if axis.count == 1 else np.lexsort((grades, axis.query))
