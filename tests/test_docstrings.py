@@ -10,6 +10,7 @@ from functools import cached_property
 
 import pytest
 from numpydoc import validate
+from numpydoc.docscrape import get_doc_object
 
 import convexrank
 import convexrank_annex
@@ -114,8 +115,17 @@ def is_exempt(thing):
     )
 
 
+class Docstring(validate.Validator):
+    """Without its place in a file, which is asked for comments that silence a rule: none does, so no file is parsed."""
+
+    source_file_name = source_file_def_line = None
+
+    def __init__(self, obj_name):
+        super().__init__(get_doc_object(self._load_obj(obj_name)))
+
+
 def complaints(name, asked):
-    found = validate.validate(name)["errors"]
+    found = validate.validate(name, validator_cls=Docstring)["errors"]
     return [f"{name}: {code} {text}" for code, text in found if code in asked]
 
 

@@ -244,6 +244,23 @@ def test_both_programs_agree(name, kept, tmp_path, capsys):
         assert planted(lambda content, arrays: arrays.update(x=arrays["x"] * (1.0 + 1e-3 * first))) is None
 
 
+def test_another_value_is_refused_without_more_bits_and_without_the_evidence(
+    kept, tmp_path, capsys, monkeypatch
+):
+    from convexrank.proof import check  # needs flint
+
+    def planted(content, arrays):
+        assert len(arrays["witness_points"]) > 1
+        content["claim"]["value"] += 1e-12
+
+    folder = copy_of(kept("top"), tmp_path / "copy", planted)
+    found, gap_of, at = [], check.gap_of, fractions_.Risk.at
+    monkeypatch.setattr(check, "gap_of", lambda *given: (found.append("balls"), gap_of(*given))[1])
+    monkeypatch.setattr(fractions_.Risk, "at", lambda *given: (found.append("fractions"), at(*given))[1])
+    assert verdicts(folder, capsys) is None
+    assert found == ["balls", "fractions"]
+
+
 FORMULAS = {
     "weights": "log_mean_exp(-positive, weights=weight(positive)) + "
     "(1 / 3) * log_mean_exp(3 * negative, weights=weight(negative)) + 0.1/2 |w|^2",
