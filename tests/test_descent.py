@@ -105,6 +105,22 @@ def test_newton_takes_the_gradient_where_no_damping_gives_a_finite_step():
     assert np.array_equal(newton._newton_direction(np.diag([1e-200, 1.0]), gradient), -gradient)
 
 
+@pytest.mark.parametrize("share", [1e-1, 1e-6, 1e-9])
+def test_newton_takes_the_same_steps_whatever_the_size_of_the_objective(share):
+    """Sums over rows that weigh much: no decrease of 0.5 is then far from quadratic, and no ridge of 1 is small."""
+    rng, steps = np.random.default_rng(0), []
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=400) > 1.2
+    for weight in (1.0 / y.sum(), 1.0, 1e3, 1e6):
+        l2 = share * (weight * y.sum()) ** 4 * weight * (~y).sum()
+        found = cr.problems.Push(X, y, 4, "exponential", sample_weight=np.full(400, weight), l2=l2).solve(
+            "newton"
+        )
+        assert found.converged
+        steps.append(found.iterations)
+    assert max(steps) <= steps[0] + 1
+
+
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_two_loops_are_the_matrix_of_bfgs(count):
     """The recursion of the inverse Hessian, as a matrix (Nocedal and Wright, equations 7.16 and 7.20)."""
