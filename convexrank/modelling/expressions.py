@@ -602,6 +602,23 @@ def _renewed(node: Any, args: list[Node]) -> Node:
             return replace(node, x=args[0])
 
 
+def each_pair_a_row(node: Node, known: dict[int, Any] | None = None) -> Node:
+    """Return an expression of the differences of listed pairs as one of rows, which are the pairs."""
+    known = {} if known is None else known
+    if id(node) not in known:
+        args = [each_pair_a_row(part, known) for part in node.args]
+        if isinstance(node, Differences):
+            axis = replace(node.axis, rows=np.arange(len(node.lower)))
+            known[id(node.axis)], found = axis, Scores(axis)
+        elif isinstance(node, Affine):
+            known.setdefault(id(node.axis), node.axis)
+            found = replace(_renewed(node, args), axis=known[id(node.axis)])
+        else:
+            found = _renewed(node, args)
+        known[id(node)] = found
+    return known[id(node)]
+
+
 def is_affine(node: Node) -> bool:
     """Return whether a node is an affine function of the scores."""
     return isinstance(node, Scores) or (isinstance(node, Affine | Dot) and all(map(is_affine, node.args)))
