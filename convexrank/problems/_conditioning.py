@@ -331,11 +331,11 @@ def columns_are_alike(scales: Array) -> bool:
     return float(scales.max()) <= _ALIKE * float(scales.min())
 
 
-def is_weak(penalty: Penalty, scales: Array, size: float) -> bool:
-    """Return whether what a penalty proves is magnified rounding of a risk of some size, for some columns at least."""
-    unit, size = float(np.minimum.reduce(scales)), max(1.0, size)
-    weak = 0.0 < penalty.l1 * unit < _WEAK_L1 * size or 0.0 < penalty.l2 * unit * unit < _WEAK_L2 * size
-    return penalty.ball is None and weak
+def weak_beyond(penalty: Penalty, scales: Array) -> float:
+    """Return the size of a risk beside which a penalty proves magnified rounding alone, for some columns at least."""
+    unit = float(np.minimum.reduce(scales))
+    least = min(penalty.l1 * unit / _WEAK_L1 or math.inf, penalty.l2 * unit * unit / _WEAK_L2 or math.inf)
+    return least if least >= 1.0 else -math.inf
 
 
 def centred(X: Array, squares: Array) -> Array | None:

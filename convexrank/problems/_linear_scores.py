@@ -53,11 +53,11 @@ from convexrank.problems._conditioning import (
     SpanOfRows,
     centred,
     columns_are_alike,
-    is_weak,
     long,
     units_of,
     units_of_columns,
     units_of_steps,
+    weak_beyond,
 )
 from convexrank.problems._largest_l1 import least_steepness, proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
@@ -70,6 +70,8 @@ Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
 # What a weak penalty does not prove to this precision is shown within a ball.
 _CERTAIN = 1e-9
+# From this size of a risk on it matters how l2 compares with the features alone.
+_COUNTS = 2e9
 
 # A loss e^(-z) is below 1e-5 of its size at 0 beyond this difference of scores.
 _SPREAD = 12.0
@@ -576,8 +578,9 @@ class LinearScores(Problem):
         if not penalty.bounded:
             radius = certificate_radius(penalty, self._risk_infimum, w, value, self._length_scale)[1]
         found = penalty.gap(w, self.l2 * w - gradient, radius)
-        near = self._near(value)
-        return found if near is None else min(found, near.gap_estimate(w, value, gradient))
+        if not value > self._weak_beyond:
+            return found
+        return min(found, self._with_a_ball.gap_estimate(w, value, gradient))
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at w; infinity outside a ball constraint."""
@@ -685,7 +688,8 @@ class LinearScores(Problem):
     @cached_property
     def _column_scales(self) -> Array:
         """Units of the unknowns that equalise their effects on scores and penalty, powers of two; 1 for designs."""
-        return self._scales_beside(1.0)
+        squares = self._mean_squares
+        return np.ones(self.dimension) if squares is None else units_of(squares + self.l2)
 
     def _scales_beside(self, size: float) -> Array:
         """Return the units for a risk of some size."""
@@ -706,9 +710,9 @@ class LinearScores(Problem):
             return problem._in_units.certificate(w, given)
         found = certify(problem._linear_risk(), w, given)
         enough = _CERTAIN * max(1.0, abs(found.value))
-        ball = None if found.gap <= enough else problem._near(found.value)
-        if ball is None:
+        if found.gap <= enough or not found.value > problem._weak_beyond:
             return found
+        ball = problem._with_a_ball
         near = ball.certificate(w, given)
         if near.gap > enough and given is not None and not self._differentiable:
             # rounding decides on which side of a kink a point of the solver lies; here others are looked for
@@ -723,12 +727,14 @@ class LinearScores(Problem):
             return None
         return None if columns_are_alike(self._column_scales) else self._made_in_units()
 
-    def _near(self, value: float) -> InUnits | None:
-        """The problem with a ball, as without a penalty, where beside a value that is weak and magnifies rounding."""
-        if self._stream is not None or not math.isfinite(value):
-            return None
-        scales = self._scales_beside(value) if value > 1.0 else self._column_scales
-        return self._with_a_ball if is_weak(self.penalty, scales, value) else None
+    @cached_property
+    def _weak_beyond(self) -> float:
+        """The value beside which the penalty is weak and magnifies rounding, so that a ball as of none proves more."""
+        if self._stream is not None or self.penalty.ball is not None:
+            return math.inf
+        found = weak_beyond(self.penalty, self._column_scales)
+        # units of the features alone: those with l2 are the same where it does not count beside these
+        return found if found < _COUNTS else weak_beyond(self.penalty, self._scales_beside(math.inf))
 
     @cached_property
     def _with_a_ball(self) -> InUnits:

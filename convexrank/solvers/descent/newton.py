@@ -78,7 +78,7 @@ class Newton:
         if not isinstance(state.memory, _Memory):
             return state.memory.step(problem, state)
         memory, strong = state.memory, state.memory.shape.strong_convexity > 0.0
-        if memory.far >= _PATIENCE and strong and memory.unit is None:
+        if memory.far >= _PATIENCE and strong and not memory.is_measured:
             memory = _measured(problem, memory)
             state = replace(state, memory=memory)
         smoothable = strong and "Smoothable" in problem.capabilities
@@ -143,12 +143,8 @@ class _Memory:
     ridge: float
     factor: float  # by how much the next minimum is farther out
     far: float  # steps so far that could not be quadratic
-    unit: float | None = None  # the size of the risk, where steps seemed far from quadratic
-
-    @property
-    def size(self) -> float:
-        """The size of the risk, at least 1; 1 until it is asked for."""
-        return 1.0 if self.unit is None else self.unit
+    size: float = 1.0  # of the risk, at least 1, where it is known
+    is_measured: bool = False
 
 
 def _at(
@@ -158,15 +154,16 @@ def _at(
     if ridge:
         value, gradient = value + 0.5 * ridge * float(x @ x), gradient + ridge * x
         hessian.flat[:: len(x) + 1] += ridge
-    return replace(before, x=x, value=value, gradient=gradient, hessian=hessian, ridge=ridge, far=far)
+    known = before.factor, far, before.size, before.is_measured
+    return _Memory(before.shape, x, value, gradient, hessian, ridge, *known)
 
 
 def _measured(problem: TwiceDifferentiable, memory: _Memory) -> _Memory:
     """Return the memory with the size of the risk, as far as it may fall from 0; beside a large one no step was far."""
     height = problem.second_order(np.zeros(len(memory.x)))[0] - memory.shape.risk_infimum
     if not 1.0 < height < math.inf:
-        return replace(memory, unit=1.0)
-    return replace(memory, unit=height, far=0.0)
+        return replace(memory, is_measured=True)
+    return replace(memory, size=height, is_measured=True, far=0.0)
 
 
 def _state(problem: TwiceDifferentiable, memory: _Memory) -> State:
