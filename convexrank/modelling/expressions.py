@@ -612,7 +612,8 @@ def each_pair_a_row(node: Node, known: dict[int, Any] | None = None) -> Node:
             known[id(node.axis)], found = axis, Scores(axis)
         elif isinstance(node, Affine):
             known.setdefault(id(node.axis), node.axis)
-            found = replace(_renewed(node, args), axis=known[id(node.axis)])
+            made: Any = _renewed(node, args)
+            found = replace(made, axis=known[id(node.axis)])
         else:
             found = _renewed(node, args)
         known[id(node)] = found
