@@ -8,6 +8,7 @@ import pickle
 import re
 import warnings
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -49,6 +50,12 @@ SEEDS = range(3)
 KINDS = {"global", "ball", "distance", "violation", "residual"}
 # What a solve of sound data may end with.
 ENDS = {cr.Status.CONVERGED, cr.Status.SEPARABLE, cr.Status.UNBOUNDED, cr.Status.INFEASIBLE}
+
+
+@cache
+def solved(name, seed):
+    """The answer for a random instance, once for all tests that look at it: neither of them changes."""
+    return REGISTRY[name].random(seed).solve()
 
 
 def same(a, b):
@@ -131,8 +138,8 @@ def test_fast_equals_exact(name):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_solver_that_fits_agrees(name, seed):
     """Values agree; where there is no objective, points do up to what their certificates leave open."""
-    problem = REGISTRY[name].random(seed)
-    first = problem.solve()
+    first = solved(name, seed)
+    problem = first.instance
     others = {solver for solver in cr.solvers.available(problem) if solver not in SLOW}
     values = [first.value]
     for solver in sorted(others):
@@ -207,10 +214,8 @@ def test_compiled_solvers_come_as_near_as_they_say(solvers):
 @EVERY
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_solution_says_what_is_proved_and_can_be_kept(name, seed, tmp_path):
-    problem = REGISTRY[name].random(seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cr.ConvergenceWarning)  # data without a solution are compared above
-        solution = problem.solve()
+    solution = solved(name, seed)
+    problem = solution.instance
     assert solution.status in ENDS
     certificate = solution.certificate
     assert certificate.kind in KINDS
@@ -233,7 +238,9 @@ def test_a_solution_says_what_is_proved_and_can_be_kept(name, seed, tmp_path):
 
 @EVERY
 def test_a_solve_that_is_stopped_says_so(name):
-    problem = next(p for p in map(REGISTRY[name].random, range(20)) if p.solve().iterations > 2)
+    problem = next(
+        found.instance for found in (solved(name, seed) for seed in range(20)) if found.iterations > 2
+    )
     with pytest.warns(cr.ConvergenceWarning, match="MAX_ITER"):
         solution = problem.solve(max_iter=1)
     assert solution.status is cr.Status.MAX_ITER

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convexrank import inference, metrics
+from convexrank.inference import planning
 from tests.test_inference import FUNCTIONS, OPTIONS, sample
 from tests.tolerances import tolerance
 
@@ -296,6 +297,15 @@ def test_sample_size_of_the_push_risk_is_of_heights_with_a_power_law(method):
         assert found.estimate == pytest.approx(value, abs=2e-3)
         widths.append(found.width)
     assert np.mean(widths) == pytest.approx(0.1, rel=0.02)
+
+
+def test_sizes_beyond_the_largest_are_those_of_as_many_rows():
+    """They are a root of the size away, so that a search among them draws the tuples of one size."""
+    plan = planning._Push(4.0, 2.0)
+    planning._mean_width.cache_clear()
+    widths = [planning._push_width(plan, n, 0.7, 0.05) for n in (2500, 5000, 40_000)]
+    assert planning._mean_width.cache_info().misses == 1
+    assert np.allclose(widths, widths[0] / np.sqrt([1, 2, 16]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["exact", "asymptotic"])

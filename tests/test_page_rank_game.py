@@ -16,6 +16,7 @@ from scipy.optimize import minimize_scalar
 import convexrank as cr
 from convexrank import divergences
 from convexrank.divergences.on_simplex import restricted
+from convexrank.graphs import transition
 from convexrank.problems import PageRankDual, PageRankGame
 from convexrank.problems.page_rank_game._payoff import norm_of
 from convexrank.solvers import NoRegretPlay
@@ -496,3 +497,17 @@ def test_the_reference_of_the_dual_is_accepted(seed):
     The payoff of PageRank is a lower bound whatever the multipliers are.
     """
     assert PageRankDual.random(seed).solve("exact").converged
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_few_nodes_walk_by_a_matrix_and_many_by_their_links(seed, monkeypatch):
+    game = PageRankGame.random(seed)
+    assert isinstance(transition._as_matrix(game.operator), np.ndarray)
+    right, found = game.recommendations, []
+    for few in (game.graph.n, 0):
+        monkeypatch.setattr(transition, "_FEW", few)
+        s = transition.solve_poisson(game.operator, right)
+        assert np.ptp(game.pull_back(s) - right) <= tolerance("summation") * np.ptp(right)
+        found.append((transition.stationary(game.operator), s))
+    for one, other in zip(*found, strict=True):
+        assert np.abs(one - other).max() <= tolerance("summation") * np.abs(other).max()

@@ -66,10 +66,9 @@ def test_a_push_by_query_is_the_sum_of_those_of_the_queries(name, weighted):
     )
     assert close(problem.risk_and_subgradient(w)[0], risk)
     assert close(problem.definition(X @ w), risk)
-    fast, exact = problem.solve(), problem.solve("exact")
-    assert fast.converged
-    assert abs(fast.value - exact.value) <= fast.gap + exact.gap + tolerance("two solvers")
-    assert cr.verify(problem).ok
+    report = cr.verify(problem)  # a fast solve, an exact one, and the values of both
+    assert report.ok
+    assert report.compared == 1
 
 
 @pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")

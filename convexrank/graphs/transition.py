@@ -413,6 +413,13 @@ class _Transposed:
 _NEGLIGIBLE = 1e-17
 # Rounding keeps a step from getting any shorter; so many steps without a shorter one are enough.
 _PATIENCE = 10
+# Up to so many nodes a product with the matrix takes less time than its parts, each for itself.
+_FEW = 64
+
+
+def _as_matrix(operator: Transition) -> Any:
+    """Return P for many products: of few nodes as an array, whatever the number of links."""
+    return operator.dense() if operator.graph.n <= _FEW else operator
 
 
 def stationary(operator: Transition) -> Array:
@@ -436,9 +443,9 @@ def stationary(operator: Transition) -> Array:
     >>> stationary(cr.Graph.from_edges([0, 1], [1, 0]).transition()).round(12).tolist()
     [0.5, 0.5]
     """
-    w, shortest, since = operator.teleport.copy(), np.inf, 0
+    w, shortest, since, P = operator.teleport.copy(), np.inf, 0, _as_matrix(operator)
     while since < _PATIENCE:
-        image = operator @ w
+        image = P @ w
         image /= image.sum()
         length = float(np.abs(image - w).sum())
         w = image
@@ -477,9 +484,9 @@ def solve_poisson(operator: Transition, right: Array) -> Array:
     (array([ 1., -1.,  0.]), array([ 1., -1.,  0.]))
     """
     term = right - right.mean()
-    total = term.copy()
+    total, backwards = term.copy(), _as_matrix(operator).T
     while float(np.ptp(term)) > _NEGLIGIBLE * float(np.ptp(total)):
-        term = operator.T @ term
+        term = backwards @ term
         term -= term.mean()
         total += term
     return total

@@ -103,11 +103,15 @@ class _Push:
         return {"positives": n, "negatives": math.ceil(self.ratio * n)}
 
 
-@lru_cache(maxsize=256)
 def _push_width(plan: _Push, n: int, value: float, alpha: float) -> float:
-    """Return the mean width over some draws of tuples or groups, where the rows stand at the quantiles."""
+    """Return the width with n positives."""
     scale = max(1.0, n / _LARGEST, math.ceil(plan.ratio * n) / _LARGEST)  # beyond, it falls like the root
-    n = max(round(n / scale), 1)
+    return _mean_width(plan, max(round(n / scale), 1), value, alpha) / math.sqrt(scale)
+
+
+@lru_cache(maxsize=256)
+def _mean_width(plan: _Push, n: int, value: float, alpha: float) -> float:
+    """Return the mean width over some draws of tuples or groups, where the rows stand at the quantiles."""
     others = math.ceil(plan.ratio * n)
     heights = ((np.arange(others) + 0.5) / others) ** (math.expm1(-plan.p * math.log(value)) / plan.p)
     measure, label = PushRisk(plan.p), np.repeat([1, 0], [n, others])
@@ -121,7 +125,7 @@ def _push_width(plan: _Push, n: int, value: float, alpha: float) -> float:
             replace(tuples, samples=tuple(side + more for side in tuples.samples)) for more in range(_DRAWS)
         ]
         lows, highs = np.transpose([rare_bounds(one, alpha) for one in moved]) ** (1.0 / plan.p)
-    return float(np.mean(highs) - np.mean(lows)) / math.sqrt(scale)
+    return float(np.mean(highs) - np.mean(lows))
 
 
 @dataclass(frozen=True)
