@@ -105,6 +105,22 @@ def test_newton_takes_the_gradient_where_no_damping_gives_a_finite_step():
     assert np.array_equal(newton._newton_direction(np.diag([1e-200, 1.0]), gradient), -gradient)
 
 
+@pytest.mark.parametrize("share", [1e-1, 1e-6, 1e-9])
+def test_newton_takes_the_same_steps_whatever_the_size_of_the_objective(share):
+    """Sums over rows that weigh much: no decrease of 0.5 is then far from quadratic, and no ridge of 1 is small."""
+    rng, steps = np.random.default_rng(0), []
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=400) > 1.2
+    for weight in (1.0 / y.sum(), 1.0, 1e3, 1e6):
+        l2 = share * (weight * y.sum()) ** 4 * weight * (~y).sum()
+        found = cr.problems.Push(X, y, 4, "exponential", sample_weight=np.full(400, weight), l2=l2).solve(
+            "newton"
+        )
+        assert found.converged
+        steps.append(found.iterations)
+    assert max(steps) <= steps[0] + 1
+
+
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_two_loops_are_the_matrix_of_bfgs(count):
     """The recursion of the inverse Hessian, as a matrix (Nocedal and Wright, equations 7.16 and 7.20)."""
@@ -121,6 +137,23 @@ def test_two_loops_are_the_matrix_of_bfgs(count):
     gradient = rng.normal(size=6)
     assert lbfgs.two_loops(gradient, pairs) == pytest.approx(inverse @ gradient, rel=tolerance("summation"))
     assert np.array_equal(lbfgs.two_loops(gradient, ()), gradient)
+
+
+def test_pairs_are_remembered_whatever_the_size_of_the_objective():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(4, 4))
+    s, curvature = rng.normal(size=4), root @ root.T + np.eye(4)
+    for size in (1e-30, 1.0, 1e20, 1e100):
+        y = size * curvature @ s
+        kept = lbfgs.remembered(((s, y, 1.0),), s, y, 2)
+        assert len(kept) == 2
+        assert kept[1][2] == 1.0 / float(s @ y)
+        assert len(lbfgs.remembered(kept, s, y, 2)) == 2
+        # rounding alone, or downwards
+        across = np.array([s[1], -s[0], 0.0, 0.0])
+        assert lbfgs.remembered(kept, s, size * across, 2) is kept
+        assert lbfgs.remembered(kept, s, -y, 2) is kept
+    assert lbfgs.remembered((), s, 0.0 * s, 2) == ()
 
 
 def test_two_loops_start_from_the_hessian_of_a_sample():

@@ -15,7 +15,7 @@ from convexrank.modelling.certificates import below, reference
 from convexrank.modelling.expressions import Axis, PairSums, Scores
 from convexrank.modelling.hessian_products import pair_hessian
 from convexrank.modelling.jax_reading import JaxRisk
-from convexrank.modelling.kernels import exponentials, hinges, pairs, plain
+from convexrank.modelling.kernels import exponentials, hinges, interpolated, pairs, plain
 from convexrank.modelling.kernels.hinges import sorted_runs
 from convexrank.modelling.kernels.pairs import BlockedPairs, pair_kernel
 from convexrank.modelling.kernels.plain import PlainPairs
@@ -263,7 +263,7 @@ def by_nodes(monkeypatch):
 
 
 def at_any_number(monkeypatch):
-    for owner, name in ((exponentials, "_VERY_MANY"), (plain, "_MANY"), (plain, "_FEWER")):
+    for owner, name in ((interpolated, "_VERY_MANY"), (plain, "_MANY"), (plain, "_FEWER")):
         monkeypatch.setattr(owner, name, 0)
 
 
@@ -272,7 +272,7 @@ def at_any_number(monkeypatch):
 @pytest.mark.parametrize("name", ["logistic", "logistic of base 2"])
 def test_kernels_by_nodes_are_the_list_of_pairs(name, graded, several, by_nodes):
     made = pair_kernel(atom(FUNCTIONS[name], np.random.default_rng(0), graded, several)[0])
-    assert isinstance(made(np.zeros(24), np.zeros(24)), exponentials.InterpolatedPairs)
+    assert isinstance(made(np.zeros(24), np.zeros(24)), interpolated.InterpolatedPairs)
     for seed in range(12):
         compare(FUNCTIONS[name], graded, several, seed)
 
@@ -296,7 +296,7 @@ def test_nodes_of_very_many_pairs_are_the_double_sum(scale):
     assert bend is not None
     values = [*functions.softplus.slopes(apart), bend(apart)]
     kernel, proved = pair_kernel(node)(x, y), PlainPairs(node, x, y)
-    assert isinstance(kernel, exponentials.InterpolatedPairs)
+    assert isinstance(kernel, interpolated.InterpolatedPairs)
     assert bool(proved._blocks) == (scale <= 10.0)  # farther apart there are as many nodes as rows
     for to_lower, weights in ((True, rng.normal(size=3000)), (False, rng.normal(size=1500))):
         for order, exact in enumerate(values):
@@ -309,6 +309,49 @@ def test_nodes_of_very_many_pairs_are_the_double_sum(scale):
     columns, up, low = rng.normal(size=(1000, 2)), np.arange(0, 3000, 3), np.arange(0, 1500, 7)
     for found, exact in zip(kernel.among(up, low).of_columns(columns), values[1:], strict=True):
         assert np.abs(found - exact[np.ix_(low, up)] @ columns).max() <= tolerance("summation") * 3000
+
+
+@pytest.mark.parametrize("scale", [0.1, 3.0, 1e3])
+@pytest.mark.parametrize("several", [False, True], ids=["one query", "queries"])
+@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
+def test_pairs_of_many_grades_are_nodes_but_for_those_of_neighbours(scale, several, ties, monkeypatch):
+    rng = np.random.default_rng(0)
+    grades = rng.normal(size=230) if not ties else np.append(np.round(8 * rng.normal(size=200)), np.zeros(30))
+    q, x = (
+        np.sort(rng.integers(0, 3, 230)) if several else np.zeros(230, dtype=int),
+        scale * rng.normal(size=230),
+    )
+    rows = Scores(Axis("rows", np.arange(230), rng.random(230), q, int(q.max()) + 1))
+    monkeypatch.setattr(interpolated, "_VERY_MANY", 150)
+    for name, value in (("_MANY", 150), ("_FEWER", 0)):
+        monkeypatch.setattr(plain, name, value)
+    for function in (functions.softplus, losses.Logistic(2.0).phi):
+        node = PairSums(function, rows, rows, grades)
+        parts, proved = interpolated.interpolated_parts(node), PlainPairs(node, x, x)
+        assert len(parts.blocks) >= 3
+        assert len(proved._parts[0]) >= 3
+        listed = sum(len(up) * len(low) for up, low in parts.blocks)
+        assert 0 < parts.rest[1].pair_count == node.pair_count - listed < node.pair_count / 2
+        assert proved._rest is not None
+        for to_lower, orders, kernel in itertools.product(
+            (True, False), ((0, 1), (2,)), (pair_kernel(node)(x, x), proved)
+        ):
+            if orders == (2,) and kernel is proved:
+                continue
+            weights = rng.random(230)
+            for order, found in zip(orders, kernel.sums(weights, orders, to_lower=to_lower), strict=True):
+                expected = by_listing(node, x, x, weights, order, to_lower)
+                assert np.abs(found - expected).max() <= tolerance("summation") * np.abs(expected).max()
+
+
+def test_few_of_very_many_pairs_of_many_grades_are_taken_one_by_one():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=30_000)
+    rows = Scores(Axis("rows", np.arange(len(x)), np.ones(len(x)), np.zeros(len(x), dtype=int), 1))
+    node = PairSums(functions.softplus, rows, rows, rng.normal(size=len(x)))
+    parts, proved = interpolated.interpolated_parts(node), PlainPairs(node, x, x)
+    for _, rest in (parts.rest, proved._rest):
+        assert (rest if isinstance(rest, PairSums) else rest.node).pair_count <= 0.15 * node.pair_count
 
 
 @pytest.mark.parametrize("width", [1e-3, 0.05, 0.4, 3.0])
@@ -530,9 +573,9 @@ BUGS = {
         functions.softplus,
     ),
     "a cell too far": (
-        of_nodes(exponentials, "_between", lambda old: lambda j, offset: old(j, offset + 1)), functions.softplus,
+        of_nodes(interpolated, "_between", lambda old: lambda j, offset: old(j, offset + 1)), functions.softplus,
     ),
-    "near is far": (of_nodes(exponentials, "_FAR", lambda old: 2), functions.softplus),
+    "near is far": (of_nodes(interpolated, "_FAR", lambda old: 2), functions.softplus),
     "nodes of certificates in the wrong order": (
         of_nodes(
             plain.NodePairs,

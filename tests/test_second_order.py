@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank.modelling import curvature
 from tests.formulas import second_order_by_jax
 from tests.tolerances import tolerance
 
@@ -51,6 +52,29 @@ def test_single_precision_is_a_matter_of_storage(name):
     assert rounded.X.dtype == np.float32
     for ours, theirs in zip(rounded.second_order(w), exact.second_order(w), strict=True):
         assert np.allclose(ours, theirs, rtol=tolerance("summation"), atol=tolerance("summation"))
+
+
+@pytest.mark.parametrize("price", ["identity", 3])
+@pytest.mark.parametrize("loss", ["exponential", "logistic", "squared_hinge"])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_second_derivatives_of_listed_pairs_are_those_of_jax(kind, loss, price, monkeypatch):
+    """From the differences of the features, and by a product for each column where these are too many numbers."""
+    rng = np.random.default_rng(0)
+    X, pairs, w = (
+        rng.normal(size=(40, 5)),
+        rng.permuted(np.tile(np.arange(40), (90, 1)), axis=1)[:, :2],
+        rng.normal(size=5),
+    )
+    draw_problem = lambda: cr.problems.CrucialPairs(kind(X), pairs, price, loss, l2=0.1)  # noqa: E731
+    problem, expected = draw_problem(), second_order_by_jax(draw_problem(), w)
+    assert problem._in_weights._of_pairs is not None
+    monkeypatch.setattr(curvature, "_LISTED", 0)
+    monkeypatch.setattr(curvature, "_BUILT", 0)
+    by_products = draw_problem()
+    assert by_products._in_weights._of_pairs is None
+    for found in (problem, by_products):
+        for ours, theirs in zip(found.second_order(w), expected, strict=True):
+            assert np.abs(ours - theirs).max() <= tolerance("summation") * np.abs(theirs).max()
 
 
 @pytest.mark.parametrize(("dtype", "shares"), [("float64", 0.8), ("float32", 1.7)])

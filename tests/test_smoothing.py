@@ -35,7 +35,7 @@ from convexrank.modelling import (
 )
 from convexrank.modelling.certificates import below
 from convexrank.modelling.groups import Groups
-from convexrank.modelling.kernels import exponentials, highest, pairs, plain
+from convexrank.modelling.kernels import highest, interpolated, pairs, plain
 from convexrank.modelling.kernels.highest import nearest_shares
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing import programs
@@ -592,7 +592,7 @@ def test_what_pairs_between_grades_prove_by_a_sort_is_what_they_prove_one_by_one
 def test_the_hessian_of_the_highest_sums_is_that_of_its_products(loss, sparsely, queries, monkeypatch):
     """By running sums of the columns, or by rows and pairs, of a loss without running sums."""
     if loss.startswith("sums of "):
-        monkeypatch.setattr(exponentials, "_VERY_MANY", 0)
+        monkeypatch.setattr(interpolated, "_VERY_MANY", 0)
     else:
         monkeypatch.setattr(_smoothed_weights._Whole, "_has_columns", lambda self, pairs: False)
     loss = loss.removeprefix("sums of ")

@@ -262,20 +262,40 @@ def test_a_penalty_that_bounds_nothing_on_large_columns_has_the_ball_of_none(nam
     problem, rng = found.instance, np.random.default_rng(0)
     for distance in (1.0, 1e-3, 1e-6):
         point = found.x + distance * rng.normal(size=3) / scales
-        for certificate in (problem.certificate(point), problem._near.certificate(point, None)):
+        for certificate in (problem.certificate(point), problem._with_a_ball.certificate(point, None)):
             assert certificate.gap >= problem.objective(point) - found.value
             assert certificate.lower_bound <= found.value
     # evidence of other kinds: tangents at several points
-    near = problem._near
+    near = problem._with_a_ball
     shares = cr.Witness(np.stack([found.x, point]), np.array([0.5, 0.5]))
     assert near.certificate(found.x, shares).gap >= 0.0
     assert near.certificate(found.x, None).metric == ("" if scales[1] == 1e12 else "||w/units||")
 
 
+@pytest.mark.parametrize("penalties", [{"l2": 1e-3}, {"l1": 1e-3}], ids=str)
+@pytest.mark.parametrize("loss", ["exponential", "logistic", "squared_hinge", "hinge"])
+def test_a_penalty_that_bounds_nothing_beside_a_large_risk_has_the_ball_of_none(loss, penalties):
+    """Sums over many rows to the power of 4: slopes round to more than so small a penalty takes."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + rng.normal(size=60) > 0.5
+    weights = np.full(60, 1e4)
+    found = cr.problems.Push(X, y, 4, loss, sample_weight=weights, **penalties).solve()
+    assert found.converged
+    # the same risk over means, so that it is about 1
+    plain = cr.problems.Push(X, y, 4, loss, sample_weight=weights / 1e6).solve()
+    assert abs(found.value / 1e30 - plain.value) <= found.gap / 1e30 + plain.gap
+    # a penalty that counts beside it has a bound that holds everywhere
+    large = {name: strength * 1e27 for name, strength in penalties.items()}
+    assert (
+        cr.problems.Push(X, y, 4, loss, sample_weight=weights, **large).solve().certificate.kind == "global"
+    )
+
+
 def test_the_ball_of_a_weak_l1_minds_what_l1_takes():
     """An l1 in units: its value, slopes that it holds, and the conjugate over a ball against a search."""
     X, y = grid_rows()
-    near = cr.problems.PNormPush(X * np.array([1e12, 1.0, 1e-3]), y, p=2, l1=1e-2)._near
+    near = cr.problems.PNormPush(X * np.array([1e12, 1.0, 1e-3]), y, p=2, l1=1e-2)._with_a_ball
     penalty, units = near.penalty, near.units
     assert np.array_equal(units, near.scales)
     rng = np.random.default_rng(0)

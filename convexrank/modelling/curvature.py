@@ -352,6 +352,10 @@ _PAIRS, _PRODUCTS = 2_000_000, 100_000_000
 _BLOCKED, _COLUMNS = 200_000, 60
 
 
+# The differences of features of listed pairs may be so many times as many numbers as X, or so many.
+_LISTED, _BUILT = 4, 1 << 24
+
+
 def is_affordable(program: Program, columns: int) -> bool:
     """Whether second derivatives in so many weights, of a risk with pairs, are cheap enough for Newton's method."""
     pairs = program.curved_pairs
@@ -380,6 +384,8 @@ class InWeights:
     def second_order(self, scores: Array) -> tuple[float, Array, Array]:
         """Return the risk, its gradient and its Hessian in w. O(n d²), or a sum over pairs for each column."""
         program = self.program
+        if self._of_pairs is not None:
+            return self._of_pairs.second_order(program.differences[0][1].entries(scores))
         if self._still is not None:
             value, slope = program.value_and_gradient(scores)
             return value, self._pulled(slope), self._still.copy()
@@ -398,6 +404,19 @@ class InWeights:
 
     def _pulled(self, slope: Array) -> Array:
         return np.asarray(transposed_times(self.X, slope), dtype=np.float64)
+
+    @cached_property
+    def _of_pairs(self) -> InWeights | None:
+        """The risk in the differences of listed pairs and of their features; None where these are far more numbers."""
+        program, rows = self.program, entries(self.X)
+        if len(program.leaves) != 1 or not program.differences:
+            return None
+        leaf, (n, d) = program.differences[0][1], self.X.shape
+        listed = Program(tree.each_pair_a_row(program.nodes[-1]), len(leaf.lower))
+        if not has_columns(listed) or len(leaf.lower) * d > max(_LISTED * n * d, _BUILT):
+            return None
+        upper, lower = (rows[side].astype(np.float64) for side in (leaf.axis.rows, leaf.lower))
+        return InWeights(listed, upper - lower, centres=False)
 
     @cached_property
     def _still(self) -> Array | None:

@@ -545,6 +545,14 @@ class PairMeans(PairSums):
         return f"pair_means({self.function.name}, {self.upper}, {self.lower}, {self.lowest.asked.max():g})"
 
 
+def within(node: PairSums, keys: Array) -> tuple[Array, PairSums]:
+    """Return rows by key, and a sum with grades over the pairs of these that have the same key: each key is a query."""
+    axis, order = node.axis, np.argsort(keys, kind="stable")
+    names, query = np.unique(keys[order], return_inverse=True)
+    rows = Scores(Axis(axis.name, axis.rows[order], axis.weights[order], query.ravel(), len(names)))
+    return order, PairSums(node.function, rows, rows, np.asarray(node.grades)[order])
+
+
 def runs_of(axis: Axis, grades: Array) -> tuple[Array, Array]:
     """Return the rows by query and grade, and where each run of one grade begins, in the end their number."""
     order = np.argsort(grades, kind="stable") if axis.count == 1 else np.lexsort((grades, axis.query))
@@ -592,6 +600,24 @@ def _renewed(node: Any, args: list[Node]) -> Node:
             return replace(node, upper=args[0], lower=args[1])
         case _:
             return replace(node, x=args[0])
+
+
+def each_pair_a_row(node: Node, known: dict[int, Any] | None = None) -> Node:
+    """Return an expression of the differences of listed pairs as one of rows, which are the pairs."""
+    known = {} if known is None else known
+    if id(node) not in known:
+        args = [each_pair_a_row(part, known) for part in node.args]
+        if isinstance(node, Differences):
+            axis = replace(node.axis, rows=np.arange(len(node.lower)))
+            known[id(node.axis)], found = axis, Scores(axis)
+        elif isinstance(node, Affine):
+            known.setdefault(id(node.axis), node.axis)
+            made: Any = _renewed(node, args)
+            found = replace(made, axis=known[id(node.axis)])
+        else:
+            found = _renewed(node, args)
+        known[id(node)] = found
+    return known[id(node)]
 
 
 def is_affine(node: Node) -> bool:

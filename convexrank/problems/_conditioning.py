@@ -299,7 +299,7 @@ _LARGEST = 64.0
 # One ball of w serves columns whose sizes differ by a smaller factor.
 _ALIKE = 64.0
 
-# Beside features of size 1 an l1 below the first, or an l2 below the second, bounds by little but rounding.
+# Beside features and a risk of size 1 an l1 below the first, or an l2 below the second, bounds by little but rounding.
 _WEAK_L1, _WEAK_L2 = 1e-5, 1e-10
 
 # Units are between 2 to the power of this and of minus this, so that their squares are finite.
@@ -331,11 +331,11 @@ def columns_are_alike(scales: Array) -> bool:
     return float(scales.max()) <= _ALIKE * float(scales.min())
 
 
-def is_weak(penalty: Penalty, scales: Array) -> bool:
-    """Return whether what a penalty proves is magnified rounding, for some of the columns at least."""
+def weak_beyond(penalty: Penalty, scales: Array) -> float:
+    """Return the size of a risk beside which a penalty proves magnified rounding alone, for some columns at least."""
     unit = float(np.minimum.reduce(scales))
-    weak = 0.0 < penalty.l1 * unit < _WEAK_L1 or 0.0 < penalty.l2 * unit * unit < _WEAK_L2
-    return penalty.ball is None and weak
+    least = min(penalty.l1 * unit / _WEAK_L1 or math.inf, penalty.l2 * unit * unit / _WEAK_L2 or math.inf)
+    return least if least >= 1.0 else -math.inf
 
 
 def centred(X: Array, squares: Array) -> Array | None:
@@ -422,12 +422,15 @@ class InUnits:
         The scales of the columns.
     minorant_of : callable
         Takes w, a width and the lengths of rows to a tangent, whose rounding is for rows of these lengths.
+    size : float
+        The size of the risk, beside which l2 may be weak; at least 1.
     """
 
     given: LinearRisk
     X: Any
     scales: Array
     minorant_of: Callable[[Array, float, Array], Minorant]
+    size: float = 1.0
 
     @property
     def metric(self) -> str:
@@ -446,7 +449,7 @@ class InUnits:
     @cached_property
     def _strong(self) -> Array:
         """The weights for which l2 is not weak, shape (d,)."""
-        return self.given.penalty.l2 * self.scales**2 >= _WEAK_L2
+        return self.given.penalty.l2 * self.scales**2 >= _WEAK_L2 * self.size
 
     @cached_property
     def penalty(self) -> Penalty:

@@ -53,11 +53,11 @@ from convexrank.problems._conditioning import (
     SpanOfRows,
     centred,
     columns_are_alike,
-    is_weak,
     long,
     units_of,
     units_of_columns,
     units_of_steps,
+    weak_beyond,
 )
 from convexrank.problems._largest_l1 import least_steepness, proved_zeros
 from convexrank.problems._solver_choice import Choice, choose
@@ -70,6 +70,8 @@ Array = np.ndarray
 _DTYPES = {"float64": np.float64, "float32": np.float32}
 # What a weak penalty does not prove to this precision is shown within a ball.
 _CERTAIN = 1e-9
+# From this size of a risk on it matters how l2 compares with the features alone.
+_COUNTS = 2e9
 
 # A loss e^(-z) is below 1e-5 of its size at 0 beyond this difference of scores.
 _SPREAD = 12.0
@@ -576,7 +578,9 @@ class LinearScores(Problem):
         if not penalty.bounded:
             radius = certificate_radius(penalty, self._risk_infimum, w, value, self._length_scale)[1]
         found = penalty.gap(w, self.l2 * w - gradient, radius)
-        return found if self._near is None else min(found, self._near.gap_estimate(w, value, gradient))
+        if not value > self._weak_beyond:
+            return found
+        return min(found, self._with_a_ball.gap_estimate(w, value, gradient))
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective at w; infinity outside a ball constraint."""
@@ -687,6 +691,11 @@ class LinearScores(Problem):
         squares = self._mean_squares
         return np.ones(self.dimension) if squares is None else units_of(squares + self.l2)
 
+    def _scales_beside(self, size: float) -> Array:
+        """Return the units for a risk of some size."""
+        squares = self._mean_squares
+        return np.ones(self.dimension) if squares is None else units_of(squares + self.l2 / size)
+
     @cached_property
     def _row_lengths(self) -> Array:
         """Euclidean lengths of the rows of X, shape (n,)."""
@@ -701,12 +710,13 @@ class LinearScores(Problem):
             return problem._in_units.certificate(w, given)
         found = certify(problem._linear_risk(), w, given)
         enough = _CERTAIN * max(1.0, abs(found.value))
-        if problem._near is None or found.gap <= enough:
+        if found.gap <= enough or not found.value > problem._weak_beyond:
             return found
-        near = problem._near.certificate(w, given)
+        ball = problem._with_a_ball
+        near = ball.certificate(w, given)
         if near.gap > enough and given is not None and not self._differentiable:
             # rounding decides on which side of a kink a point of the solver lies; here others are looked for
-            near = problem._near.certificate(w, None)
+            near = ball.certificate(w, None)
         return near if near.gap <= enough else found
 
     @cached_property
@@ -718,13 +728,22 @@ class LinearScores(Problem):
         return None if columns_are_alike(self._column_scales) else self._made_in_units()
 
     @cached_property
-    def _near(self) -> InUnits | None:
-        """The problem with a ball, as without a penalty, where that is weak and magnifies rounding; else None."""
-        is_near = self._stream is None and is_weak(self.penalty, self._column_scales)
-        return self._made_in_units() if is_near else None
+    def _weak_beyond(self) -> float:
+        """The value beside which the penalty is weak and magnifies rounding, so that a ball as of none proves more."""
+        if self._stream is not None or self.penalty.ball is not None:
+            return math.inf
+        found = weak_beyond(self.penalty, self._column_scales)
+        # units of the features alone: those with l2 are the same where it does not count beside these
+        return found if found < _COUNTS else weak_beyond(self.penalty, self._scales_beside(math.inf))
 
-    def _made_in_units(self) -> InUnits:
-        return InUnits(self._linear_risk(), self.X, self._column_scales, self._minorant_of)
+    @cached_property
+    def _with_a_ball(self) -> InUnits:
+        """The problem with a ball, without penalties that are weak beside the risk where all scores are equal."""
+        size = self.objective(np.zeros(self.dimension))
+        return self._made_in_units(size if 1.0 < size < math.inf else 1.0)
+
+    def _made_in_units(self, size: float = 1.0) -> InUnits:
+        return InUnits(self._linear_risk(), self.X, self._scales_beside(size), self._minorant_of, size)
 
     def _in_balls(self) -> InBalls:
         def dual() -> Any:

@@ -26,8 +26,8 @@ from convexrank.modelling.conjugate import is_curved
 from convexrank.modelling.curvature import Columns, columns_of
 from convexrank.modelling.expressions import Affine, Elementwise, Highest, PairSums
 from convexrank.modelling.hessian_products import gradient_moved
-from convexrank.modelling.kernels.exponentials import InterpolatedPairs
 from convexrank.modelling.kernels.highest import partial_shares
+from convexrank.modelling.kernels.interpolated import InterpolatedPairs
 from convexrank.modelling.kernels.pairs import SortedPairs, WindowedPairs, some_pairs
 from convexrank.modelling.recession import shift
 from convexrank.modelling.smoothing.merging import of_queries

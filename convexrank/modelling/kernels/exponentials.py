@@ -11,14 +11,6 @@ Pair sums of :math:`\log(1+e^x)` with one exponential per row and none per pair.
 With :math:`E=e^x` a pair has :math:`\log(1 + E_k/E_i)`, of slope :math:`E_k/(E_i+E_k)`: a quotient. Of pairs of equal
 weight the logarithms add up to that of a product, over as many pairs as floating point has room for. O(number of pairs)
 time, one or two nanoseconds each; O(n) memory.
-
-Pair sums of :math:`\log(1+e^x)` of very many pairs, with no work per pair: O(n log n) time, O(n) memory.
-
-Scores are cut into cells. On a cell the function of a difference is, to rounding, a polynomial in either score: poles
-at :math:`\pm i\pi` are so far from a cell of length 1 that the error of Chebyshev's interpolation with p nodes falls as
-:math:`12.6^{-p}` (L. N. Trefethen, Approximation Theory and Approximation Practice, theorem 8.2). Rows of a cell become
-weights of its nodes, these are summed over pairs of cells, and the nodes' sums become those of rows. Between cells far
-apart the function is its argument, or 0. Results are exact to rounding of the sum of all terms, not of the least one.
 """
 
 from __future__ import annotations
@@ -33,9 +25,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.interruption import check_time
-from convexrank.modelling import functions
 from convexrank.modelling.expressions import PairSums
-from convexrank.modelling.kernels.hinges import segments
 
 Array = np.ndarray
 
@@ -386,164 +376,3 @@ class LogisticPairs:
             )
         value, slope, pulls = (self.factor * layout.unsort(part) for part in (*found, back))
         return value, slope, pulls
-
-
-# Nodes of a cell of length 1.
-_NODES = 14
-# So many pairs of a block take longer one by one.
-_VERY_MANY = 4_000_000
-# Scores further apart by so many cells: the function is its argument or 0, to e^-38.
-_FAR = 39
-
-
-@cache
-def _basis() -> tuple[Array, Array]:
-    """Return the nodes, and by node the coefficients of the polynomial that is 1 there and 0 at the others."""
-    angles = (np.arange(_NODES) + 0.5) * np.pi / _NODES
-    orders = np.arange(_NODES)
-    return np.cos(angles), np.cos(np.outer(angles, orders)) * np.where(orders, 2.0, 1.0) / _NODES
-
-
-@cache
-def _between(derivative: int, offset: int) -> Array:
-    """Return φ⁽ʲ⁾ of the differences of the nodes of a lower cell and of an upper one, so many cells below."""
-    nodes, _ = _basis()
-    x = offset + 0.5 * (nodes[:, None] - nodes[None, :])
-    table = functions.softplus
-    return table.slopes(x)[derivative] if derivative < 2 else table.bend(x)  # type: ignore[misc]  # it has one
-
-
-def interpolated_blocks(node: PairSums) -> list[tuple[Array, Array]]:
-    """Return upper and lower rows all pairs of which count; none of other functions, and of few pairs a block."""
-    if node.function.multiple_of is not functions.softplus or node.pair_count < _VERY_MANY:
-        return []
-    kept = vars(node)  # also of its copies with another function
-    if "_blocks" not in kept:
-        whole, found = (node.upper_axis.query, node.axis.query, node.axis.count), []
-        splits = [whole] if node.grades is None else segments(node)
-        if sum(count for *_, count in splits) * _VERY_MANY <= node.pair_count:
-            for up, low, count in splits:
-                found += [(np.flatnonzero(up == k), np.flatnonzero(low == k)) for k in range(count)]
-        kept["_blocks"] = [(up, low) for up, low in found if len(up) and len(low)]
-    return kept["_blocks"]
-
-
-class _Side:
-    """Rows of one side by cell, and Chebyshev's polynomials at their places in the cells."""
-
-    def __init__(self, rows: Array, scores: Array, centre: float) -> None:
-        cells = np.floor(scores)
-        order = np.argsort(cells, kind="stable")
-        self.rows, scores, cells = rows[order], scores[order], cells[order]
-        self.scores = scores - centre  # of cells far apart; near ones differ by whole numbers
-        self.begins = np.flatnonzero(np.append(True, cells[1:] != cells[:-1]))
-        self.cells = cells[self.begins]
-        self.cell = np.repeat(np.arange(len(self.begins)), np.diff(self.begins, append=len(cells)))
-        place = 2.0 * (scores - cells) - 1.0
-        self.polynomials = np.empty((_NODES, len(rows)))
-        self.polynomials[0], self.polynomials[1] = 1.0, place
-        for m in range(2, _NODES):
-            np.multiply(2.0 * place, self.polynomials[m - 1], out=self.polynomials[m])
-            self.polynomials[m] -= self.polynomials[m - 2]
-
-    def gathered(self, weights: Array) -> tuple[Array, Array, Array]:
-        """Return weights of the nodes of each cell, the weight of each cell, and that times the scores."""
-        weights = weights[self.rows]
-        sums = np.add.reduceat(self.polynomials * weights, self.begins, axis=1)
-        return _basis()[1] @ sums, sums[0], np.add.reduceat(weights * self.scores, self.begins)
-
-    def spread(self, nodes: Array) -> Array:
-        """Return the values at the rows of the polynomials with these values at the nodes."""
-        return np.einsum("mr,mr->r", (_basis()[1].T @ nodes)[:, self.cell], self.polynomials)
-
-
-@dataclass(frozen=True, eq=False)
-class _Both:
-    """Upper and lower rows all pairs of which count."""
-
-    upper: _Side
-    lower: _Side
-
-    @cached_property
-    def near(self) -> list[tuple[int, Array, Array]]:
-        """By the offset of lower cells from upper ones, places of those lower and upper cells."""
-        upper, lower, found = self.upper.cells, self.lower.cells, []
-        for offset in range(-_FAR + 1, _FAR):
-            if not lower[0] - upper[-1] <= offset <= lower[-1] - upper[0]:
-                continue
-            places = np.searchsorted(upper, lower - offset)
-            there = np.append(upper, np.inf)[places] == lower - offset
-            if there.any():
-                found.append((offset, np.flatnonzero(there), places[there]))
-        return found
-
-    def sums(self, weights: Array, derivatives: tuple[int, ...], to_lower: bool) -> list[Array]:
-        """Return the sums for the rows of one side, by cell."""
-        here, there = (self.upper, self.lower) if to_lower else (self.lower, self.upper)
-        nodes, whole, moments = here.gathered(weights)
-        found = [np.zeros((_NODES, len(there.cells))) for _ in derivatives]
-        for offset, low, up in self.near:
-            source, target = (up, low) if to_lower else (low, up)
-            for sums, j in zip(found, derivatives, strict=True):
-                table = _between(j, offset)
-                sums[:, target] += (table if to_lower else table.T) @ nodes[:, source]
-        # cells far below a lower cell, or far above an upper one
-        cuts = np.searchsorted(
-            here.cells, there.cells + (-_FAR if to_lower else _FAR), "right" if to_lower else "left"
-        )
-        whole, moments = (np.concatenate([np.zeros(1), np.cumsum(part)]) for part in (whole, moments))
-        if not to_lower:
-            whole, moments = whole[-1] - whole, moments[-1] - moments
-        mass, moment = whole[cuts][there.cell], moments[cuts][there.cell]
-        sign = 1.0 if to_lower else -1.0
-        far = sign * (there.scores * mass - moment), mass, 0.0
-        return [there.spread(sums) + far[j] for sums, j in zip(found, derivatives, strict=True)]
-
-
-class InterpolatedPairs:
-    """The softplus times a factor.
-
-    Parameters
-    ----------
-    blocks : list of tuple
-        Upper and lower rows all pairs of which count.
-    factor : float
-        The factor.
-    upper, lower : ndarray
-        The scores.
-    """
-
-    takes_columns = False
-
-    def __init__(self, blocks: list[tuple[Array, Array]], factor: float, upper: Array, lower: Array) -> None:
-        self.factor, self.lengths, self.blocks = factor, (len(upper), len(lower)), []
-        self.scores = upper, lower
-        for up, low in blocks:
-            check_time()
-            centre = float(np.median(upper[up]))
-            self.blocks.append(_Both(_Side(up, upper[up], centre), _Side(low, lower[low], centre)))
-
-    def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
-        """Return Σ w φ⁽ʲ⁾ over the partners."""
-        weights = np.broadcast_to(weights, (self.lengths[0 if to_lower else 1],))
-        found = [np.zeros(self.lengths[1 if to_lower else 0]) for _ in derivatives]
-        for block in self.blocks:
-            check_time()
-            rows = (block.lower if to_lower else block.upper).rows
-            for sums, part in zip(found, block.sums(weights, derivatives, to_lower), strict=True):
-                sums[rows] += self.factor * part
-        return found
-
-    def bent(self, most: int) -> None:
-        """Return None: all pairs are bent, and not listed."""
-
-    def among(self, up: Array, low: Array) -> InterpolatedPairs:
-        """Return the sums between some upper and some lower rows, all pairs of which count."""
-        rows = np.arange(len(up)), np.arange(len(low))
-        return InterpolatedPairs([rows], self.factor, self.scores[0][up], self.scores[1][low])
-
-    def of_columns(self, weights: Array) -> tuple[Array, Array]:
-        """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns of weights of the upper rows."""
-        found = [self.sums(column, (1, 2), to_lower=True) for column in weights.T]
-        slopes, bends = (np.stack([part[j] for part in found], axis=1) for j in (0, 1))
-        return slopes, bends

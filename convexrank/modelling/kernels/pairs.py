@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Protocol, Self
 
@@ -18,12 +18,11 @@ import numpy as np
 from convexrank.backend.interruption import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import Axis, PairSums, Scores
+from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.exponentials import (
     WIDEST,
-    InterpolatedPairs,
     LogisticPairs,
     RunningSums,
-    interpolated_blocks,
     layout_of,
 )
 from convexrank.modelling.kernels.hinges import (
@@ -34,6 +33,7 @@ from convexrank.modelling.kernels.hinges import (
     sorted_runs,
     window_loops,
 )
+from convexrank.modelling.kernels.interpolated import InterpolatedPairs, interpolated_parts
 
 Array = np.ndarray
 
@@ -96,11 +96,19 @@ def _sorted(node: PairSums) -> Callable[[Array, Array], PairKernel]:
 
 def _logistic(node: PairSums, upper: Array, lower: Array) -> PairKernel:
     factor = float(node.function.slopes(np.zeros(1))[1][0]) * 2.0
-    if blocks := interpolated_blocks(node):
-        return InterpolatedPairs(blocks, factor, upper, lower)
+    if parts := interpolated_parts(node):
+        rest = None
+        if parts.rest is not None:
+            rows, others = parts.rest
+            rest = rows, _one_by_one(others, node.function, factor, upper[rows], lower[rows])
+        return InterpolatedPairs(parts.blocks, factor, upper, lower, rest)
+    return _one_by_one(node, node.function, factor, upper, lower)
+
+
+def _one_by_one(node: PairSums, function: Function, factor: float, upper: Array, lower: Array) -> PairKernel:
     if max(upper.max(), lower.max()) - min(upper.min(), lower.min()) <= WIDEST:
         return LogisticPairs(layout_of(node), factor, upper, lower)
-    return BlockedPairs(node, upper, lower)
+    return BlockedPairs(node if function is node.function else replace(node, function=function), upper, lower)
 
 
 def _of_rows(weights: Array, count: int) -> Array:

@@ -1,18 +1,12 @@
 """Sums over pairs for certificates, in plain numpy.
 
-Sums over very many pairs for certificates, of a function that is smooth beside a unit of score: between nodes.
-
-Every row is replaced by nodes of its unit of scores, so weighed that polynomials of a degree below their number stay as
-they are; then the double sum is one over nodes. The slope of the logistic function is analytic and below 1.7 within
-Bernstein's ellipse of parameter 10 about each unit, so that 16 nodes are off by at most 1e-16 for either score (L. N.
-Trefethen, Approximation Theory and Approximation Practice, theorem 8.2): less than rounding.
-
 Sums over pairs for certificates: plain numpy, and no code that a solver runs.
 
 * polynomials of degree 2 in :math:`(1+x)_+`: one sort by score, then integrals of a step function, O(n log n); between
   many grades, pairs are cut by the bits of the grades, O(n log n log g);
 * the exponential between grades: running sums of logarithms;
-* the logistic function, of very many pairs: the double sum between nodes in the place of rows;
+* the logistic function, of very many pairs: the double sum between nodes in the place of rows; between many grades,
+  pairs are cut by the bits of the grades, until few rows of neighbouring grades are left;
 * any other function: the double sum itself, in blocks of rows, so that memory stays bounded.
 """
 
@@ -21,82 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebpts1, chebvander
-from scipy.sparse import csr_array
 
 from convexrank.backend.cached import cached_property
 from convexrank.backend.interruption import check_time
 from convexrank.modelling import functions
-from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.expressions import PairSums, within
+from convexrank.modelling.kernels.plain_nodes import NodePairs
 
 Array = np.ndarray
-
-_NODES = 16
-# Pairs of nodes at once.
-_NODES_AT_ONCE = 1 << 18
-
-
-class NodePairs:
-    """All pairs of some upper and some lower rows.
-
-    Parameters
-    ----------
-    slopes : callable
-        The function: values and derivatives of an array.
-    upper, lower : ndarray
-        The scores.
-    """
-
-    def __init__(self, slopes: Any, upper: Array, lower: Array) -> None:
-        self._slopes = slopes
-        self._upper, self._of_upper = _nodes(upper)
-        self._lower, self._of_lower = _nodes(lower)
-
-    @staticmethod
-    def count(upper: Array, lower: Array) -> float:
-        """Return how many pairs of nodes there are; infinity where a score is not finite."""
-        if not (np.isfinite(upper).all() and np.isfinite(lower).all()):
-            return np.inf
-        return len(np.unique(np.floor(upper))) * len(np.unique(np.floor(lower))) * float(_NODES**2)
-
-    def sums(self, weights: Array, *, to_lower: bool) -> tuple[Array, Array]:
-        """Return Σ w φ and Σ w φ′ over the partners of each row of one side."""
-        here, there = (self._of_upper, self._of_lower) if to_lower else (self._of_lower, self._of_upper)
-        weighed, found = here.T @ weights, np.zeros((2, there.shape[1]))
-        for rows, both in self._tables():
-            for sums, table in zip(found, both, strict=True):
-                if to_lower:
-                    sums[rows] = table @ weighed
-                else:
-                    sums += weighed[rows] @ table
-        value, slope = found
-        return there @ value, there @ slope
-
-    def _tables(self) -> Iterator[tuple[slice, tuple[Array, Array]]]:
-        """Values and derivatives between some lower nodes and all upper ones."""
-        (upper, above), (lower, below) = self._upper, self._lower
-        step = max(1, _NODES_AT_ONCE // len(upper))
-        for start in range(0, len(lower), step):
-            check_time()
-            rows = slice(start, start + step)
-            # units differ by whole numbers
-            yield rows, self._slopes((lower[rows, None] - upper) + (below[rows, None] - above))
-
-
-def _nodes(scores: Array) -> tuple[tuple[Array, Array], Any]:
-    """Return units of nodes and places within them, and the matrix of rows and nodes with each row's share of each."""
-    units, unit = np.unique(np.floor(scores), return_inverse=True)
-    points = chebpts1(_NODES)
-    place = 2.0 * (scores - units[unit]) - 1.0
-    shares = np.linalg.solve(chebvander(points, _NODES - 1).T, chebvander(place, _NODES - 1).T).T
-    columns = unit[:, None] * _NODES + np.arange(_NODES)
-    starts = np.arange(0, shares.size + 1, _NODES)
-    matrix = csr_array((shares.ravel(), columns.ravel(), starts), shape=(len(scores), len(units) * _NODES))
-    return (np.repeat(units, _NODES), np.tile(0.5 * points, len(units))), matrix
-
 
 # Pairs held at once where there is nothing better than the double sum; most rows of either side of a query that is
 # taken together with others, whose sums go one number after the other.
@@ -384,35 +312,56 @@ class PlainPairs:
     @cached_property
     def _blocks(self) -> list[tuple[Array, Array, NodePairs]]:
         """Upper and lower rows all pairs of which count, with nodes; none where these are not worth it."""
-        node = self.node
+        slopes, (found, _) = self.node.function.slopes, self._parts
+        return [
+            (above, below, NodePairs(slopes, self.upper[above], self.lower[below])) for above, below in found
+        ]
+
+    @cached_property
+    def _rest(self) -> tuple[Array, PlainPairs] | None:
+        """The pairs besides, which are those of rows that have the same key."""
+        keys = self._parts[1]
+        if keys is None:
+            return None
+        order, node = within(self.node, keys)
+        return order, PlainPairs(node, self.upper[order], self.lower[order])
+
+    @cached_property
+    def _parts(self) -> tuple[list[tuple[Array, Array]], Array | None]:
+        """Upper and lower rows of the pairs that are worth nodes, cut by the highest bits; keys of the others."""
+        node, used = self.node, 0
         few = node.pair_count < _MANY * node.axis.count
         if few or node.function.multiple_of is not functions.softplus:
-            return []
-        keys = [
-            (upper, lower, np.intersect1d(upper[upper >= 0], lower[lower >= 0]))
-            for upper, lower in keys_of(node)
-        ]
-        if node.pair_count < _MANY * sum(len(common) for *_, common in keys):
-            return []
-        found = [
-            (np.flatnonzero(upper == key), np.flatnonzero(lower == key))
-            for upper, lower, common in keys
-            for key in common
-        ]
-        scores = [(self.upper[above], self.lower[below]) for above, below in found]
-        if not _FEWER * sum(NodePairs.count(*pair) for pair in scores) <= node.pair_count:
-            return []
-        slopes = node.function.slopes
-        return [(*rows, NodePairs(slopes, *pair)) for rows, pair in zip(found, scores, strict=True)]
+            return [], None
+        found, keys = [], [*keys_of(node)][::-1]
+        for upper, lower in keys:
+            cut = _rows_of(upper, lower)
+            found.append(cut)
+            pairs = sum(float(len(one) * len(other)) for one, other in cut)
+            if len(cut) * _MANY > node.pair_count:
+                break
+            nodes = sum(NodePairs.count(self.upper[one], self.lower[other]) for one, other in cut)
+            if len(cut) * _MANY <= pairs and _FEWER * nodes <= pairs:
+                used = len(found)
+        rest = None
+        if 0 < used < len(keys):
+            upper, lower = keys[used - 1]
+            rest = np.where(upper >= 0, 2 * upper + 1, 2 * lower)
+        return [block for cut in found[:used] for block in cut], rest
 
     def _between_nodes(self, weights: Array, to_lower: bool) -> tuple[Array, Array]:
-        """The double sum between nodes."""
+        """The double sum between nodes, and one by one of the pairs besides."""
         value, slope = np.zeros((2, len(self.lower if to_lower else self.upper)))
         for above, below, nodes in self._blocks:
             here, there = (above, below) if to_lower else (below, above)
             values, slopes = nodes.sums(weights[here], to_lower=to_lower)
             value[there] += values
             slope[there] += slopes
+        if self._rest is not None:
+            order, pairs = self._rest
+            values, slopes = pairs._in_blocks(weights[order], to_lower)
+            value[order] += values
+            slope[order] += slopes
         return value, slope
 
     def _block(
@@ -440,6 +389,17 @@ class PlainPairs:
         spread = float(self.lower.max() - self.upper.min())
         factors = int(min(max(600.0 / (max(spread, 0.0) + 1.0), 1.0), 64.0))
         return factor * weights[0] * products(whole, factors), odds
+
+
+def _rows_of(upper: Array, lower: Array) -> list[tuple[Array, Array]]:
+    """Return the upper and the lower rows of every key that both have."""
+    sides = []
+    for keys in (upper, lower):
+        order = np.argsort(keys, kind="stable")[np.count_nonzero(keys < 0) :]
+        names, starts = np.unique(keys[order], return_index=True)
+        sides.append(dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True)))
+    above, below = sides
+    return [(rows, below[key]) for key, rows in above.items() if key in below]
 
 
 def keys_of(node: PairSums) -> Iterator[tuple[Array, Array]]:

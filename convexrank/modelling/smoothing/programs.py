@@ -41,8 +41,8 @@ from convexrank.modelling.expressions import (
 )
 from convexrank.modelling.functions import Function
 from convexrank.modelling.hessian_products import State, gradient_moved
-from convexrank.modelling.kernels.exponentials import interpolated_blocks
 from convexrank.modelling.kernels.highest import means_of_highest, partial_shares, squares_of
+from convexrank.modelling.kernels.interpolated import interpolated_parts
 from convexrank.modelling.kernels.pairs import WindowedPairs
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.merging import narrowed, of_queries
@@ -77,11 +77,16 @@ def can_be_smooth(program: Program) -> bool:
 def is_cheap(program: Program) -> bool:
     """Return whether second derivatives of smooth programs are not too many products of the whole expression."""
     pairs = [node for node in program.nodes if isinstance(node, PairSums)]
-    added_up = [
-        node.function.coefficients or node.function.window or interpolated_blocks(node) for node in pairs
-    ]
-    one_by_one = sum(node.pair_count for node, found in zip(pairs, added_up, strict=True) if not found)
-    return one_by_one <= _BLOCKED or sums_pairs_only(program)
+    return sum(map(_one_by_one, pairs)) <= _BLOCKED or sums_pairs_only(program)
+
+
+def _one_by_one(node: PairSums) -> int:
+    """Return the number of pairs that are not added up together."""
+    if node.function.coefficients or node.function.window:
+        return 0
+    parts = interpolated_parts(node)
+    rest = None if parts is None else parts.rest
+    return node.pair_count if parts is None else 0 if rest is None else rest[1].pair_count
 
 
 class Smoothing:

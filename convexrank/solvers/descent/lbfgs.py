@@ -177,8 +177,7 @@ class LBFGS:
         place = before + length * direction
         value, gradient = oracle.both(place)
         s, y = place - before, gradient - state.memory.gradient
-        if float(s @ y) > 1e-16 * float(y @ y):
-            pairs = (*pairs, (s, y, 1.0 / float(s @ y)))[-self.memory :]
+        pairs = remembered(pairs, s, y, self.memory)
         memory = replace(state.memory, gradient=gradient, pairs=pairs, previous=state.value)
         x = units * place
         residual = _residual(problem, x, value, gradient / units, memory.curvature)
@@ -321,6 +320,19 @@ def _bisect(oracle: _Cached, state: State, direction: Array) -> float | None:
             return length
         length = 0.5 * (low + high) if np.isfinite(high) else 2.0 * length
     return low if low > 0.0 else None
+
+
+def remembered(
+    pairs: tuple[tuple[Array, Array, float], ...], s: Array, y: Array, most: int
+) -> tuple[tuple[Array, Array, float], ...]:
+    """Return so many last pairs of a step and its change of slopes; without a step along which rounding hides bends.
+
+    The angle between the two tells, whatever the size of the objective.
+    """
+    bend = float(s @ y)
+    if not bend > np.finfo(float).eps * float(np.linalg.norm(s)) * float(np.linalg.norm(y)):
+        return pairs
+    return (*pairs, (s, y, 1.0 / bend))[-most:]
 
 
 def two_loops(

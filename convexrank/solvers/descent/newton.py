@@ -16,7 +16,8 @@ from convexrank.data import check_positive, keep_checked
 
 Array = np.ndarray
 
-# A step that promises a larger decrease may be far from quadratic; after so many of them a path of ridges is followed.
+# A step that promises a larger decrease of a risk of size 1 may be far from quadratic; after so many of them a path of
+# ridges is followed.
 _FAR, _PATIENCE = 0.5, 8
 # On the path: a new ridge is accepted where a step promises at most _NEAR, otherwise one nearer by is tried, down to
 # a factor of _LEAST. Steps at a ridge end when they promise at most _SETTLED.
@@ -69,13 +70,17 @@ class Newton:
 
     def init(self, problem: TwiceDifferentiable, x0: Array) -> State:
         """Evaluate at the start."""
-        return _state(problem, _at(problem, problem.face(Shape), x0))
+        memory = _Memory(problem.face(Shape), x0, *problem.second_order(x0), ridge=0.0, factor=10.0, far=0.0)
+        return _state(problem, memory)
 
     def step(self, problem: TwiceDifferentiable, state: State) -> State:
         """One Newton step with line search, or one along the path of ridges."""
         if not isinstance(state.memory, _Memory):
             return state.memory.step(problem, state)
         memory, strong = state.memory, state.memory.shape.strong_convexity > 0.0
+        if memory.far >= _PATIENCE and strong and not memory.is_measured:
+            memory = _measured(problem, memory)
+            state = replace(state, memory=memory)
         smoothable = strong and "Smoothable" in problem.capabilities
         if memory.far >= _PATIENCE and strong:
             if smoothable:
@@ -84,12 +89,12 @@ class Newton:
         direction = _direction(memory)
         predicted = float(memory.gradient @ direction)
         found = None
-        if not (memory.ridge and -predicted <= _SETTLED):
+        if not (memory.ridge and -predicted <= _SETTLED * memory.size):
             found = self._searched(problem, memory, direction, predicted)
         if found is None and memory.ridge:
             found = _smaller_ridge(problem, memory)
         # values may be so large that no step lowers them beyond their rounding
-        if found is None and smoothable and -predicted > _FAR:
+        if found is None and smoothable and -predicted > _FAR * memory.size:
             return _handed_over(problem, state)
         return replace(state, stalled=True) if found is None else _state(problem, found)
 
@@ -99,12 +104,12 @@ class Newton:
         value, gradient = memory.value, memory.gradient
         # Below this the value cannot tell a decrease from rounding: judge by the gradient instead.
         below_rounding = -predicted <= 1e-13 * max(1.0, abs(value))
-        length, far = 1.0, memory.far + (-predicted > _FAR)
+        length, far = 1.0, memory.far + (-predicted > _FAR * memory.size)
         for _ in range(60):
             check_time()
             # the full step is nearly always taken: its Hessian, from the same pass, is the next step's
             x = memory.x + length * direction
-            found = _at(problem, memory.shape, x, memory.ridge, memory.factor, far)
+            found = _at(problem, memory, x, memory.ridge, far)
             if below_rounding:
                 if np.linalg.norm(found.gradient) < 0.9 * np.linalg.norm(gradient):
                     return found
@@ -138,21 +143,27 @@ class _Memory:
     ridge: float
     factor: float  # by how much the next minimum is farther out
     far: float  # steps so far that could not be quadratic
+    size: float = 1.0  # of the risk, at least 1, where it is known
+    is_measured: bool = False
 
 
 def _at(
-    problem: TwiceDifferentiable,
-    shape: Shape,
-    x: Array,
-    ridge: float = 0.0,
-    factor: float = 10.0,
-    far: float = 0.0,
+    problem: TwiceDifferentiable, before: _Memory, x: Array, ridge: float = 0.0, far: float = 0.0
 ) -> _Memory:
     value, gradient, hessian = problem.second_order(x)
     if ridge:
         value, gradient = value + 0.5 * ridge * float(x @ x), gradient + ridge * x
         hessian.flat[:: len(x) + 1] += ridge
-    return _Memory(shape, x, value, gradient, hessian, ridge, factor, far)
+    known = before.factor, far, before.size, before.is_measured
+    return _Memory(before.shape, x, value, gradient, hessian, ridge, *known)
+
+
+def _measured(problem: TwiceDifferentiable, memory: _Memory) -> _Memory:
+    """Return the memory with the size of the risk, as far as it may fall from 0; beside a large one no step was far."""
+    height = problem.second_order(np.zeros(len(memory.x)))[0] - memory.shape.risk_infimum
+    if not 1.0 < height < math.inf:
+        return replace(memory, is_measured=True)
+    return replace(memory, size=height, is_measured=True, far=0.0)
 
 
 def _state(problem: TwiceDifferentiable, memory: _Memory) -> State:
@@ -166,8 +177,8 @@ def _state(problem: TwiceDifferentiable, memory: _Memory) -> State:
 
 def _first_ridge(problem: TwiceDifferentiable, memory: _Memory) -> _Memory:
     """Start again at 0, with a ridge so large that Newton's method is quadratic there."""
-    here = _at(problem, memory.shape, np.zeros(len(memory.x)), far=-math.inf)
-    ridge = float(here.gradient @ here.gradient)
+    here = _at(problem, memory, np.zeros(len(memory.x)), far=-math.inf)
+    ridge = float(here.gradient @ here.gradient) / memory.size
     hessian = here.hessian + ridge * np.eye(len(memory.x))
     return replace(here, ridge=ridge, hessian=hessian)
 
@@ -187,8 +198,8 @@ def _smaller_ridge(problem: TwiceDifferentiable, memory: _Memory) -> _Memory:
         reach = min(factor / strength, 1.0 / own)
         ridge = max(1.0 / reach - own, 0.0) if reach < 1.0 / own else 0.0
         x = memory.x + (reach * strength - 1.0) * strength * outward
-        found = _at(problem, memory.shape, x, ridge, factor, -math.inf)
-        ahead = -float(found.gradient @ _newton_direction(found.hessian, found.gradient))
+        found = replace(_at(problem, memory, x, ridge, -math.inf), factor=factor)
+        ahead = -float(found.gradient @ _newton_direction(found.hessian, found.gradient)) / memory.size
         if ahead <= _NEAR or factor < _LEAST:
             return replace(found, factor=factor**1.5) if ahead <= _SETTLED else found
         factor = math.sqrt(factor)

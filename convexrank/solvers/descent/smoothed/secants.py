@@ -13,7 +13,7 @@ import numpy as np
 
 from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Convex
-from convexrank.solvers.descent.lbfgs import two_loops
+from convexrank.solvers.descent.lbfgs import remembered, two_loops
 from convexrank.solvers.descent.smoothed.places import Place, System, searched
 
 Array = np.ndarray
@@ -45,9 +45,7 @@ def secant_steps(
                 break
             pairs = ()
             continue
-        s, y = found.w - here.w, found.gradient - here.gradient
-        if (bend := float(s @ y)) > 1e-16 * float(y @ y):
-            pairs = (*pairs, (s, y, 1.0 / bend))[-_KEPT:]
+        pairs = remembered(pairs, found.w - here.w, found.gradient - here.gradient, _KEPT)
         here = found
         lowest = here if lowest is None or here.objective < lowest.objective else lowest
         proved = here if proved is None or here.bound > proved.bound else proved
