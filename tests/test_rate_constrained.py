@@ -6,10 +6,15 @@ from fractions import Fraction
 import cvxpy as cp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import convexrank as cr
+from convexrank.modelling.smoothing.merging import LEFT_OUT
 from convexrank.problems.constrained import rate_constrained
-from convexrank.problems.constrained._base import balanced, least_left_side
+from convexrank.problems.constrained._base import balanced, least_left_side, whole_numbers
+from convexrank.solvers.through_another import _Bracket, _Tried
 from tests.tolerances import TOLERANCES, tolerance
 
 RateConstrained = cr.problems.RateConstrained
@@ -180,6 +185,83 @@ def test_dependent_columns_do_not_hide_the_proof():
     X = np.column_stack([X, X[:, 0], np.zeros(60), np.ones(60)])
     with pytest.warns(cr.ConvergenceWarning, match="proved in rational numbers"):
         RateConstrained(X, y, min_precision=0.6, l2=0.1).solve()
+
+
+@pytest.mark.parametrize("limit", [0.05, 0.1, 0.5, 0.6])
+def test_many_rows_need_no_linear_program(limit, monkeypatch):
+    """10 000 rows took two linear programs, which know no time limit: 226 s."""
+    X, y = data(6, 200, share=0.2)
+    X = X + np.random.default_rng(3).normal(size=X.shape)
+    by_program = RateConstrained(X, y, min_precision=limit, l2=0.1)
+    monkeypatch.setattr(rate_constrained, "_MANY", 0)
+    monkeypatch.setattr(rate_constrained, "least_left_side", None)
+    by_method = RateConstrained(X, y, min_precision=limit, l2=0.1)
+    assert (by_method.interior() is None) == (limit > 0.3)
+    found, m = by_method.infeasibility(), by_method.infeasibility().multipliers
+    assert found.proved == (limit > 0.3)
+    monkeypatch.undo()
+    assert found.least == pytest.approx(by_program.infeasibility().least, rel=TOLERANCES["two solvers"])
+    rows = np.column_stack([X, -np.ones(200)]) * np.where(y, 1.0, -1.0)[:, None]
+    np.testing.assert_allclose(m @ rows, 0.0, atol=1e-8)
+    assert (m <= np.where(y, 1 - limit, limit)).all()
+
+
+@pytest.mark.parametrize("name", ["max_fpr", "min_recall"])
+def test_a_class_that_does_not_count_keeps_a_row(name):
+    """At the multiplier 0 one class alone counts; the merged problem of many rows had only that class: refused."""
+    X, y = data(7, 60_000)
+    lagrangian = RateConstrained(X, y, l2=0.02, **{name: LIMITS[name]}).lagrangian(0.0)
+    some = RateConstrained(X[:500], y[:500], l2=0.02, **{name: LIMITS[name]}).lagrangian(0.0)
+    assert lagrangian.solve().converged
+    other = some._of_groups(np.where(some.y == (name == "max_fpr"), np.where(some.y, 0, 1), LEFT_OUT))
+    assert sorted(set(other.y.tolist())) == [False, True]
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0, 8.0])
+@pytest.mark.parametrize("root", [1e-3, 0.3, 7.0])
+def test_few_multipliers_are_tried(root, power):
+    """The slope of a smooth concave function is 0 after few of its tangents and secants, fewer than halves take."""
+    slope = ((1.0 + 2.0 * root) / (1.0 + 2.0 * np.geomspace(1e-9, 1e3, 2_000_001))) ** power - 1.0
+    grid = np.geomspace(1e-9, 1e3, 2_000_001)
+    values = np.append(0.0, np.cumsum(0.5 * (slope[1:] + slope[:-1]) * np.diff(grid)))
+    bracket, tried = _Bracket(None, None, np.zeros(1)), 0
+    while not (
+        bracket.width < math.inf and min(-bracket.high.slope, bracket.low.slope) * bracket.width < 1e-8 * root
+    ):
+        at = bracket.next()
+        assert bracket.width == math.inf or bracket.low.multiplier < at < bracket.high.multiplier
+        place = at if at > 0.0 else grid[0]
+        bracket = bracket.after(
+            _Tried(
+                at, np.zeros(1), float(np.interp(place, grid, slope)), float(np.interp(place, grid, values))
+            )
+        )
+        tried += 1
+    assert bracket.low.multiplier <= root * (1.0 + 1e-6)
+    assert bracket.high.multiplier >= root * (1.0 - 1e-6)
+    assert tried <= 22, tried
+
+
+@given(arrays(np.float64, 5, elements=st.floats(allow_nan=False, allow_infinity=False)))
+def test_whole_numbers_are_the_values(values):
+    whole, places = whole_numbers(values)
+    assert [Fraction(number, 1) / Fraction(2) ** places for number in whole] == [
+        Fraction(v) for v in values.tolist()
+    ]
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_points_of_a_segment_are_at_the_limit(name):
+    X, y = data(8)
+    problem = RateConstrained(X, y, l2=0.1, **{name: LIMITS[name]})
+    inside = problem.interior()
+    outside = inside + 1e3 * np.append(np.ones(3), 0.0)
+    x = problem.between(inside, outside)
+    assert -1e-9 < problem.excess(x) <= 0.0
+    share = (x - inside) @ (outside - inside) / ((outside - inside) @ (outside - inside))
+    np.testing.assert_allclose(x, inside + share * (outside - inside), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(problem.between(inside, inside), inside)
+    np.testing.assert_array_equal(problem.between(outside, 2.0 * outside), outside)  # nothing to move to
 
 
 def test_the_boundary_of_feasibility_by_hand():

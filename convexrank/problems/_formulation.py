@@ -423,6 +423,12 @@ class Formulation(Declared):
         return found
 
     def _of_groups(self, groups: Array) -> Self:
+        # a class that the risk does not look at keeps a row, as both are to be there
+        classes = (self.y, ~self.y) if self.y.dtype == bool else ()
+        unseen = [np.argmax(side) for side in classes if (groups[side] == LEFT_OUT).all()]
+        if unseen:
+            groups = groups.copy()
+            groups[unseen] = ALONE
         X, first, weights = merged_rows(self.X, groups, self._row_counts)
         return self._of_rows(X, first, weights)
 

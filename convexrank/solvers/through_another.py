@@ -249,6 +249,12 @@ _INNER_SHARE, _INNER = 0.1, 1e-10
 _LARGEST = 1e12
 
 
+# After a step that was too short the next goes so many times as far as seems right, up to this share of the bracket.
+_STRETCH, _MOST = 4.0, 0.5
+# Tangents are used between ends that are such a factor apart, and where three steps did not shorten a bracket to this.
+_WIDE, _SHORTENED = 1.3, 0.2
+
+
 @dataclass(frozen=True)
 class _Tried:
     """The minimiser of the Lagrangian at a multiplier: its excess is the slope of the dual function there."""
@@ -268,19 +274,38 @@ class _Bracket:
     inside: Array
     bound: float = -math.inf
     witness: Witness | None = None
-    halve: bool = False
+    last: _Tried | None = None
+    stretch: float = 1.0
+    widths: tuple[float, ...] = (math.inf, math.inf, math.inf)
+
+    def after(self, tried: _Tried) -> _Bracket:
+        """Return the bracket with one more multiplier tried."""
+        rises = tried.slope > 0.0
+        moved = replace(self, low=tried, last=tried) if rises else replace(self, high=tried, last=tried)
+        again = self.last is not None and (self.last.slope > 0.0) == rises
+        return replace(
+            moved, stretch=self.stretch * _STRETCH if again else 1.0, widths=(*self.widths[1:], moved.width)
+        )
 
     def next(self) -> float:
-        """Meeting point of two tangents of the concave dual function; the middle where one end hardly moved."""
+        """Where tangents of the concave dual function meet; in a narrow bracket where its slope seems to be 0."""
         if self.low is None:
             return 0.0
         if self.high is None:
-            return max(1.0, 4.0 * self.low.multiplier)
-        low, high = self.low, self.high
-        if self.halve:
-            return 0.5 * (low.multiplier + high.multiplier)
+            return max(1.0, _STRETCH * self.low.multiplier)
+        low, high = self.low.multiplier, self.high.multiplier
+        if high > _WIDE * low or self.width > _SHORTENED * self.widths[0]:
+            meeting = self._meeting(self.low, self.high)
+            return meeting if low < meeting < high else 0.5 * (low + high)
+        share = self.low.slope / (self.low.slope - self.high.slope)
+        end, other, share = (low, high, share) if self.last is self.low else (high, low, 1.0 - share)
+        return end + min(self.stretch * share, max(_MOST, share)) * (other - end)
+
+    @staticmethod
+    def _meeting(low: _Tried, high: _Tried) -> float:
+        """Where the tangents of the dual function at both ends meet."""
         rise = low.value - high.value - low.slope * low.multiplier + high.slope * high.multiplier
-        return min(max(rise / (high.slope - low.slope), low.multiplier), high.multiplier)
+        return rise / (high.slope - low.slope)
 
     @property
     def width(self) -> float:
@@ -295,7 +320,8 @@ class MultiplierSearch:
     """Search the multiplier of one constraint; each step solves a problem without it.
 
     The dual function, the least value of the Lagrangian, is concave, and its slope is the excess at the minimiser. The
-    next multiplier is where the tangents at both ends of a bracket meet, or the middle. The point is between the
+    next multiplier is where the tangents at both ends of a bracket meet, or in a narrow one a little beyond the root of
+    the secant of the slope, so that both ends come near. The point is between the
     minimisers of both ends, on the side that satisfies the constraint; the gap is its value less the best lower bound.
     The evidence is the multiplier, as the last entry of each point of the evidence for the Lagrangian.
 
@@ -326,21 +352,12 @@ class MultiplierSearch:
         bracket: _Bracket = state.memory
         face = problem.face(Constrained)
         multiplier = bracket.next()
-        near = bracket.high or bracket.low
-        lagrangian, x0 = face.lagrangian(multiplier), None if near is None else near.x
-        tol = max(_INNER_SHARE * state.tol, _INNER)
         with warnings.catch_warnings():  # its bound counts, whatever its status
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solution = lagrangian.solve(tol=tol, x0=x0)
-            if (
-                x0 is not None and not solution.converged
-            ):  # a start may be far out for columns of another size
-                solution = min(solution, lagrangian.solve(tol=tol), key=lambda found: found.gap)
+            # from 0: minimisers of other multipliers are worse starts, as each has other rows at its kinks
+            solution = face.lagrangian(multiplier).solve(tol=max(_INNER_SHARE * state.tol, _INNER))
         bound = face.dual_value(multiplier, solution.certificate.lower_bound)
-        tried = _Tried(multiplier, solution.x, face.excess(solution.x), bound)
-        before = bracket.width
-        bracket = replace(bracket, low=tried) if tried.slope > 0.0 else replace(bracket, high=tried)
-        bracket = replace(bracket, halve=bracket.width > 0.5 * before and not bracket.halve)
+        bracket = bracket.after(_Tried(multiplier, solution.x, face.excess(solution.x), bound))
         if bound > bracket.bound:
             bracket = replace(bracket, bound=bound, witness=_with_multiplier(multiplier, solution))
         inside = bracket.inside if bracket.high is None else bracket.high.x

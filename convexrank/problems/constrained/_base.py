@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.linalg import qr
-from scipy.optimize import linprog
+from scipy.optimize import brentq, linprog, minimize
+from scipy.special import expit
 
 from convexrank import losses
 from convexrank.backend.cached import cached_property, preset
@@ -38,6 +39,12 @@ Array = np.ndarray
 
 # The share of multipliers inside of their limits that is mixed in, so that there is room to move them.
 _INSIDE = 1e-7
+
+# Newton steps to the most even multipliers, and the share of the limits that is left of their balance.
+_NEWTON_STEPS, _BALANCED = 50, 1e-12
+
+# Binary digits of a number.
+_DIGITS = 53
 
 # Pivots below this share of the largest are of columns that depend on others.
 _RANK = 1e-11
@@ -81,39 +88,56 @@ def least_left_side(rows: Array, caps: Array) -> tuple[Array, Array]:
 
 def balanced(rows: Array, caps: Array, multipliers: Array, limit: Fraction) -> bool:
     """Return whether multipliers near these, with more room, balance exactly and add up to more than the limit."""
-    unit = _units(rows)
-    scaled = rows * unit
-    # the most even multipliers: t times their limits from either end
-    each, share = sparse.eye_array(len(rows)), sparse.csr_array(caps[:, None])
-    found = linprog(
-        np.append(0.0 * caps, -1.0),
-        A_ub=sparse.block_array([[-each, share], [each, share]]),
-        b_ub=np.append(0.0 * caps, caps),
-        A_eq=np.column_stack([scaled.T, np.zeros(rows.shape[1])]),
-        b_eq=np.zeros(rows.shape[1]),
-    )
-    inside = multipliers if found.x is None else np.clip(found.x[:-1], 0.0, caps)
-    mixed = (1.0 - _INSIDE) * multipliers + _INSIDE * inside
+    scaled = rows * _units(rows)
+    mixed = np.clip((1.0 - _INSIDE) * multipliers + _INSIDE * _most_even(scaled, caps), 0.0, caps)
     room = np.minimum(mixed, caps - mixed)
     triangle, columns = _pivots((scaled * room[:, None]).T)
     steps = np.abs(np.diag(triangle))
     rank = int((steps > _RANK * steps.max(initial=0.0)).sum())
     chosen = columns[:rank]
     kept = _pivots(scaled[chosen])[1][:rank]
-    exact = [[Fraction(entry) for entry in row] for row in rows.tolist()]
-    moved = [Fraction(entry) for entry in mixed.tolist()]
-    off = [-sum((m * row[j] for m, row in zip(moved, exact, strict=True)), Fraction()) for j in kept]
-    change = _solved([[exact[r][j] for r in chosen] for j in kept], off)
+    # whole numbers: of the rows, and of the multipliers over a power of 2
+    (whole, _), (given, places) = whole_numbers(rows), whole_numbers(mixed)
+    sums = given @ whole
+    change = _solved(
+        [[Fraction(whole[r, j]) for r in chosen] for j in kept],
+        [Fraction(-sums[j], 1 << places) for j in kept],
+    )
     if change is None:
         return False
-    for r, step in zip(chosen, change, strict=True):
-        moved[r] += step
-    inside_limits = all(0 <= m <= Fraction(cap) for m, cap in zip(moved, caps.tolist(), strict=True))
-    sums = [
-        sum((m * row[j] for m, row in zip(moved, exact, strict=True)), Fraction())
-        for j in range(rows.shape[1])
+    rest = Fraction(1, 1 << places) * sums + np.array(change, dtype=object) @ whole[chosen]
+    moved = [
+        0 <= Fraction(float(mixed[r])) + step <= Fraction(float(caps[r]))
+        for r, step in zip(chosen, change, strict=True)
     ]
-    return inside_limits and not any(sums) and sum(moved) > limit
+    return all(moved) and not any(rest) and Fraction(given.sum(), 1 << places) + sum(change) > limit
+
+
+def _most_even(rows: Array, caps: Array) -> Array:
+    """The balanced multipliers of largest entropy: logistic shares of their limits, all inside of these."""
+
+    def shares(z: Array) -> Array:
+        return caps * expit(rows @ z)
+
+    found = minimize(
+        lambda z: float(caps @ np.logaddexp(0.0, rows @ z)),
+        np.zeros(rows.shape[1]),
+        jac=lambda z: rows.T @ shares(z),
+        hess=lambda z: (rows.T * (shares(z) * expit(-(rows @ z)))) @ rows,
+        method="trust-exact",
+        options={"maxiter": _NEWTON_STEPS, "gtol": _BALANCED * float(caps.sum())},
+    )
+    return shares(found.x)
+
+
+def whole_numbers(values: Array) -> tuple[Any, int]:
+    """Return whole numbers and p, such that over two to the power of p they are the values."""
+    mantissas, exponents = np.frexp(np.asarray(values, dtype=np.float64))
+    least = min(int(np.min(exponents, where=mantissas != 0.0, initial=_DIGITS)), _DIGITS)
+    shifts = np.where(mantissas != 0.0, exponents - least, 0)
+    return (mantissas * 2.0**_DIGITS).astype(np.int64).astype(object) << shifts.astype(
+        object
+    ), _DIGITS - least
 
 
 def _units(rows: Array) -> Array:
@@ -173,8 +197,8 @@ class WeightedHinges(Bipartite):
 _ROUNDING, _MARGIN = 1e-12, 1e-11
 # A larger multiplier is no evidence.
 _LARGEST = 1e15
-# Bisections of a segment.
-_HALVES = 60
+# How close a point of a segment is to the limit, in lengths of the segment.
+_CLOSE = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,10 +261,8 @@ class HingeConstrained(Problem):
     @cached_property
     def _sums(self) -> tuple[Fraction, Fraction]:
         """The weights of both classes, exactly."""
-        return tuple(
-            sum((Fraction(weight) for weight in self._weights[side].tolist()), Fraction())
-            for side in (self.y, ~self.y)
-        )  # type: ignore[return-value]
+        whole, places = whole_numbers(self._weights)
+        return tuple(Fraction(whole[side].sum(), 1 << places) for side in (self.y, ~self.y))  # type: ignore[return-value]
 
     @cached_property
     def _left(self) -> tuple[Fraction, Fraction]:
@@ -248,40 +270,54 @@ class HingeConstrained(Problem):
         (above, below, limit), (positive, negative) = self.limit, self._sums
         return above * positive / limit, below * negative / limit
 
-    def _means(self, x: Array) -> tuple[float, float]:
-        """P and N."""
-        scores, weights = times(self._features, x), self._weights
-        sides = (self.y, 1.0 - scores), (~self.y, 1.0 + scores)
-        return tuple(float(np.average(np.maximum(z[s], 0.0), weights=weights[s])) for s, z in sides)  # type: ignore[return-value]
+    @cached_property
+    def _shares(self) -> tuple[tuple[Array, Array, float], ...]:
+        """Of both classes: its rows, their weights over the sum, and the sign of their scores in the hinge."""
+        sides = (np.flatnonzero(self.y), -1.0), (np.flatnonzero(~self.y), 1.0)
+        return tuple((rows, self._weights[rows] / self._weights[rows].sum(), sign) for rows, sign in sides)
+
+    def _means(self, scores: Array) -> tuple[float, float]:
+        """P and N, by the scores less the threshold."""
+        return tuple(
+            float(share @ np.maximum(1.0 + sign * scores[rows], 0.0)) for rows, share, sign in self._shares
+        )  # type: ignore[return-value]
 
     def _constrained(self) -> Constrained:
         return Constrained(self.excess, self.lagrangian, self.interior, self.dual_value, self.between)
 
     def excess(self, x: Array) -> float:
         """Return aP + cN − 1, the left side of the constraint over its limit, less 1."""
-        (upper, lower), (a, c) = self._means(x), self._left
+        return self._excess_of(times(self._features, x))
+
+    def _excess_of(self, scores: Array) -> float:
+        (upper, lower), (a, c) = self._means(scores), self._left
         return float(a) * upper + float(c) * lower - 1.0
 
     def objective(self, w: Any) -> float:
         """Evaluate the objective; infinity where the constraint is violated by more than rounding."""
         x = self.check_point(w, "w")
-        if self.excess(x) > _ROUNDING * (1.0 + self.rows**0.5):
+        scores = times(self._features, x)
+        if self._excess_of(scores) > _ROUNDING * (1.0 + self.rows**0.5):
             return math.inf
-        return float(np.dot(self.goal, self._means(x))) + 0.5 * self.l2 * float(x @ x)
+        return float(np.dot(self.goal, self._means(scores))) + 0.5 * self.l2 * float(x @ x)
 
     def between(self, inside: Array, outside: Array) -> Array:
         """Return the point of the segment nearest to the second end that satisfies the constraint."""
-        low, high = 0.0, 1.0
-        if self.excess(outside) <= -_MARGIN:
+        first, last = times(self._features, inside), times(self._features, outside)
+
+        def above(t: float) -> float:
+            return self._excess_of(first + t * (last - first)) + _MARGIN
+
+        if above(1.0) <= 0.0:
             return outside
-        for _ in range(_HALVES):
-            middle = 0.5 * (low + high)
-            low, high = (
-                (middle, high)
-                if self.excess(inside + middle * (outside - inside)) <= -_MARGIN
-                else (low, middle)
-            )
-        return inside + low * (outside - inside)
+        if above(0.0) >= 0.0:
+            return inside
+        found: Any = brentq(above, 0.0, 1.0, xtol=_CLOSE, disp=False)
+        t, back = float(found), _CLOSE
+        # the scores of the point itself are rounded in another way
+        while self.excess(x := inside + t * (outside - inside)) > -_MARGIN and t > 0.0:
+            t, back = max(t - back, 0.0), 2.0 * back
+        return x
 
     def project_feasible(self, x: Array) -> Array:
         """Return x moved towards a point inside until it satisfies the constraint; unchanged where there is none."""
@@ -405,13 +441,11 @@ class HingeConstrained(Problem):
 
     def _exact_sums(self, x: Array) -> tuple[Fraction, Fraction]:
         """The sums of weights times hinges of both classes, exactly."""
-        exact = [Fraction(entry) for entry in x.tolist()]
-        sums = [Fraction(), Fraction()]
-        rows = dense(self._features)
-        for row, label, weight in zip(rows.tolist(), self.y.tolist(), self._weights.tolist(), strict=True):
-            score = sum((Fraction(a) * b for a, b in zip(row, exact, strict=True) if a), Fraction())
-            sums[not label] += Fraction(weight) * max(1 - score if label else 1 + score, Fraction())
-        return sums[0], sums[1]
+        (rows, places), (point, more) = whole_numbers(dense(self._features)), whole_numbers(x)
+        weights, last = whole_numbers(self._weights)
+        one, scores = 1 << (places + more), rows @ point
+        hinges = np.maximum(one + np.where(self.y, -scores, scores), 0) * weights
+        return tuple(Fraction(hinges[side].sum(), one << last) for side in (self.y, ~self.y))  # type: ignore[return-value]
 
     def to_cvxpy(self) -> CvxpyModel:
         """Return the exact model in (w, b)."""

@@ -12,7 +12,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.backend.design import dense, held_as, times
 from convexrank.core.capabilities import Modelled
-from convexrank.core.results import Status
+from convexrank.core.results import Solution, Status
 from convexrank.data import (
     check_binary_labels,
     check_matrix,
@@ -36,6 +36,9 @@ from convexrank.problems.constrained._base import (
 __all__ = ["RateConstrained"]
 
 Array = np.ndarray
+
+# From so many rows on linear programming takes longer than the package's own methods.
+_MANY = 5_000
 
 _RATES = ("max_fpr", "min_recall", "min_precision")
 
@@ -147,7 +150,7 @@ class RateConstrained(HingeConstrained):
     # --- points inside ---------------------------------------------------------------------------------------------
 
     def interior(self) -> Array | None:
-        """Return a point that satisfies the constraint strictly; None where linear programming finds none."""
+        """Return a point that satisfies the constraint strictly; None where none is found."""
         return self._interior
 
     @cached_property
@@ -156,7 +159,7 @@ class RateConstrained(HingeConstrained):
             x = np.zeros(self.dimension)
             x[-1] = -1.0 if self.max_fpr is None else 1.0
             return x
-        x = self._extreme[1]
+        x = self._lowest
         return x if self.excess(x) < -1e-9 else None
 
     # --- where no point satisfies the constraint -------------------------------------------------------------------
@@ -171,17 +174,36 @@ class RateConstrained(HingeConstrained):
         return kept, rows * np.where(self.y[kept], 1.0, -1.0)[:, None], caps[kept]
 
     @cached_property
-    def _extreme(self) -> tuple[Array, Array]:
+    def _program(self) -> tuple[Array, Array]:
         return least_left_side(*self._system[1:])
+
+    @cached_property
+    def _of_left_side(self) -> Solution:
+        """The minimum of the left side over the limit, by the package's own methods."""
+        first, second = self._left
+        return self._hinges.changed(u=float(first), v=float(second), l2=0.0).solve()
+
+    @property
+    def _lowest(self) -> Array:
+        """The point with the least left side."""
+        return self._program[1] if self.rows < _MANY else self._of_left_side.x
+
+    @property
+    def _largest(self) -> Array:
+        """Multipliers with the largest sum, of the rows that count."""
+        kept, _, caps = self._system
+        if self.rows < _MANY:
+            return self._program[0]
+        return np.clip(np.abs(self._of_left_side.weights[kept]) * float(self.limit[2]), 0.0, caps)
 
     def infeasibility(self) -> Infeasibility:
         """Return multipliers of the rows that bound the left side of the constraint from below, over all w and b.
 
-        Linear programming finds them. Where the bound is above the limit, no point satisfies the constraint; then it is
-        made exact in rational numbers, if that is possible.
+        Linear programming finds them, or from 5 000 rows on the dual of the left side. Where the bound is above the
+        limit, no point satisfies the constraint; then it is made exact in rational numbers, if that is possible.
         """
         kept, rows, caps = self._system
-        found, limit = self._extreme[0], self.limit[2]
+        found, limit = self._largest, self.limit[2]
         least = float(found.sum()) / float(limit)
         multipliers = np.zeros(self.rows)
         multipliers[kept] = found
@@ -194,9 +216,9 @@ class RateConstrained(HingeConstrained):
         found = self.infeasibility()
         if found.least <= 1.0 + 1e-9:
             return None
-        word = "proved in rational numbers" if found.proved else "by linear programming"
+        word = "proved in rational numbers" if found.proved else "not proved in rational numbers"
         detail = f"the left side is at least {found.least:.4g} times the limit, {word}; see infeasibility()"
-        return Status.INFEASIBLE, self._extreme[1], detail
+        return Status.INFEASIBLE, self._lowest, detail
 
     # --- the exact model, and the second statement -------------------------------------------------------------------
 
