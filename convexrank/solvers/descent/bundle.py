@@ -110,9 +110,10 @@ class Bundle:
 
     Many kinks take many tangents. With up to 400 unknowns, after ten steps, Newton's method follows the minimisers of
     smooth functions below the risk from the best point: their multipliers prove a bound that is off by about the square
-    of their width. Where that does not end at the optimum, and the exact model has at most 1000 rows and 200 000
-    entries, Clarabel solves it after more steps, and its minimiser is such a start. Either is a point as others, about
-    which a certificate tells, and the message says so.
+    of their width. Where two steps have found nothing below w = 0, it asks near there whether that is the minimum.
+    Where the path does not end at the optimum, and the exact model has at most 1000 rows and 200 000 entries, Clarabel
+    solves it after more steps, and its minimiser is such a start. Either is a point as others, about which a
+    certificate tells, and the message says so.
 
     If nothing bounds the minimiser (no l2, no ball), the master is restricted to a Euclidean ball that grows as long
     as the minimiser is at its boundary.
