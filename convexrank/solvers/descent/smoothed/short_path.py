@@ -44,8 +44,8 @@ _HIDDEN = 1e-11
 _LENGTHS, _REACHED = 0.5 ** np.arange(20), 1e-4
 # Widths by which a smooth function may be below the infimum of the risk.
 _BELOW = 10.0
-# A Hessian may be singular, but for rounding or far from kinks: shares of its mean diagonal in units of the columns that
-# are added until a step descends.
+# A Hessian may be singular, but for rounding or far from kinks: shares of its mean diagonal, in units of the columns,
+# that are added until a step descends.
 _RIDGES = (1e-14, 1e-10, 1e-6, 1e-2)
 # The share of the tolerance that is enough: a certificate in units of the columns is to be ten times as good.
 _ENOUGH = 0.03
