@@ -122,3 +122,14 @@ def test_the_model_is_lowest_where_cvxpy_says(penalty, trust):
         if not np.isfinite(trust):
             proved = weights @ (heights - slopes @ centre) - penalty.conjugate(-weights @ slopes, radius)[0]
             assert abs(value - proved) <= tolerance("conic")
+
+
+@pytest.mark.parametrize("strong", [None, 0.5])
+@pytest.mark.parametrize("d", [3, 300])
+def test_tangents_that_are_all_flat_end_at_once(d, strong):
+    """More unknowns than have coordinates of their own: the span of slopes that are 0 has none."""
+    X = np.random.default_rng(0).normal(size=(40, d))
+    problem = cr.problems.LearnedDivergence(X, np.ones(40), strong, l2=0.1)
+    solution = problem.solve("bundle")
+    assert solution.converged
+    assert not solution.x.any()

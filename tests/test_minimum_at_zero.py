@@ -9,6 +9,7 @@ import pytest
 from scipy import optimize
 
 import convexrank as cr
+from convexrank.solvers.descent.smoothed.short_path import end_at_zero
 from tests.tolerances import tolerance
 
 P = cr.problems
@@ -54,6 +55,35 @@ def gained(problem):
         warnings.simplefilter("ignore", cr.ConvergenceWarning)
         solution = problem.solve()
     return problem.objective(np.zeros(problem.dimension)) - solution.value, solution.gap
+
+
+@pytest.mark.parametrize("kind", [name for name in KINDS if not name.startswith("PNormPush")])
+def test_the_bundle_method_asks_first_whether_zero_is_optimal(kind):
+    """With l1: evidence from the path near 0, and none where that leads below."""
+    make, options, most, slope = KINDS[kind]
+    rng, found = np.random.default_rng(0), []
+    for seed in range(4):
+        X, y = drawn(seed)
+        X = np.c_[X, rng.normal(size=(len(X), 3))]
+        least = slope * distance(X, y, most)
+        for share in (0.5, 1.5):
+            problem = make(X, y, *options, l1=share * least + 1e-3 * (share - 1.0))
+            end = end_at_zero(problem, 1e-8) if problem.l1 > 0.0 else None
+            if share < 1.0 or end is None:
+                assert end is None or least <= tolerance("summation")
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore", cr.ConvergenceWarning
+                )  # which says that the minimum is trivial
+                solution = problem.solve("bundle")
+            assert not end.w.any()
+            assert not solution.x.any()
+            assert solution.converged
+            assert solution.iterations <= 3
+            assert solution.certificate.gap <= 1e-8
+            found.append(end)
+    assert len(found) >= 3
 
 
 @pytest.mark.parametrize("kind", KINDS)

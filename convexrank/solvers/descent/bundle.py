@@ -19,7 +19,7 @@ from convexrank.core.minorants import model_minimum
 from convexrank.core.results import DeferredWitness, Witness
 from convexrank.data import check_flags, check_integer, check_vector, keep_checked, shown
 from convexrank.regularizers import Penalty
-from convexrank.solvers.descent.smoothed.short_path import FOLLOWED, path_end
+from convexrank.solvers.descent.smoothed.short_path import FOLLOWED, PathEnd, end_at_zero, path_end
 from convexrank.solvers.through_another import ASKED, conic_point
 
 Array = np.ndarray
@@ -89,8 +89,8 @@ class Span:
         return coordinates @ self._rows[: coordinates.shape[-1]]
 
 
-# So many steps are taken before the path is tried: small problems need no more.
-_FIRST = 10
+# So many steps are taken before the path is tried: small problems need no more; and before it is at 0.
+_FIRST, _LOOKED = 10, 2
 _STEEPEST = 1e6
 # From so many unknowns on the master runs in coordinates of the span of its slopes.
 _WIDE = 200
@@ -110,9 +110,10 @@ class Bundle:
 
     Many kinks take many tangents. With up to 400 unknowns, after ten steps, Newton's method follows the minimisers of
     smooth functions below the risk from the best point: their multipliers prove a bound that is off by about the square
-    of their width. Where that does not end at the optimum, and the exact model has at most 1000 rows and 200 000
-    entries, Clarabel solves it after more steps, and its minimiser is such a start. Either is a point as others, about
-    which a certificate tells, and the message says so.
+    of their width. Where two steps have found nothing below w = 0, it asks near there whether that is the minimum.
+    Where the path does not end at the optimum, and the exact model has at most 1000 rows and 200 000 entries, Clarabel
+    solves it after more steps, and its minimiser is such a start. Either is a point as others, about which a
+    certificate tells, and the message says so.
 
     If nothing bounds the minimiser (no l2, no ball), the master is restricted to a Euclidean ball that grows as long
     as the minimiser is at its boundary.
@@ -169,6 +170,8 @@ class Bundle:
     def step(self, problem: Convex, state: State) -> State:
         """Solve the master and add tangents; once, after some steps, go on from the minimiser of the exact model."""
         memory: _Memory = state.memory
+        if memory.steps == _LOOKED and (found := self._at_zero(problem, state)):
+            return found
         if memory.steps == min(_FIRST, self.patience) and (found := self._followed(problem, state, state.x)):
             return found
         if memory.steps == self.patience and (found := self._suggested(problem, state)):
@@ -200,7 +203,7 @@ class Bundle:
             point = state.x + share * (target - state.x)
             trial, cut = _tangent(problem, point, here + share * (there - here), memory.span)
             # a tangent steeper than this by far belongs to another region and spoils the master's scaling
-            if cut is not None and float(np.abs(cut.slope).max()) <= _STEEPEST * memory.scale:
+            if cut is not None and float(np.abs(cut.slope).max(initial=0.0)) <= _STEEPEST * memory.scale:
                 new.append(cut)
                 if trial < value:
                     x, value, place = point, trial, cut.point
@@ -231,12 +234,20 @@ class Bundle:
 
     def _followed(self, problem: Convex, state: State, point: Array) -> State | None:
         """Return the state at the end of the path of smooth minimisers from a point, where that is the optimum."""
-        found = path_end(problem, point, state.tol) if self.newton else None
+        return self._ended(state, path_end(problem, point, state.tol) if self.newton else None, FOLLOWED)
+
+    def _at_zero(self, problem: Convex, state: State) -> State | None:
+        """Return the state at 0 with evidence, if that is the minimum; not asked where a step has led below it."""
+        looks = self.newton and not state.x.any()
+        return self._ended(state, end_at_zero(problem, state.tol) if looks else None, state.note)
+
+    @staticmethod
+    def _ended(state: State, found: PathEnd | None, note: str) -> State | None:
         if found is None:
             return None
         place = state.memory.span.coordinates(found.w)
         memory = replace(state.memory, steps=state.memory.steps + 1, place=place)
-        return State(found.w, found.value, found.gap, memory, witness=found.witness, note=FOLLOWED)
+        return State(found.w, found.value, found.gap, memory, witness=found.witness, note=note)
 
     def _suggested(self, problem: Convex, state: State) -> State | None:
         """Return the state at the end of the path from the minimiser of the exact model, or at that minimiser."""
@@ -358,7 +369,7 @@ def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) 
     if not penalty.smooth or len(active) > len(target) + 1:
         return target, weights
     slopes, offsets = memory.slopes[active], memory.offsets[active]
-    size = float(np.abs(slopes).max())
+    size = float(np.abs(slopes).max(initial=0.0))  # with many unknowns flat tangents have no coordinates
     if size == 0.0:  # all active tangents are flat: there is nothing to solve
         return target, weights
     count, d = slopes.shape

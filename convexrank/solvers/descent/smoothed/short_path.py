@@ -52,6 +52,8 @@ _ENOUGH = 0.03
 # The square of the length of w from which on there is no minimiser.
 _FAR = 1e100
 _TINY = float(np.finfo(np.float64).tiny)
+# The share of the first width at which the path near w = 0 is looked at, and how many steps there are.
+_AT_ZERO, _STEPS_AT_ZERO = 1e-6, 20
 # Widths without a better gap after which the rest is rounding.
 _IDLE = 4
 
@@ -98,13 +100,7 @@ def path_end(problem: Convex, point: Array, tol: float) -> PathEnd | None:
         The gap that is enough, per max(1, |value|).
     """
     penalty = problem.penalty
-    if (
-        "SmoothBelow" not in problem.capabilities
-        or penalty.ball is not None
-        or penalty.nonnegative is not None
-    ):
-        return None
-    if len(point) > _DENSE or cast("Exact", problem).rows * len(point) ** 2 > _LARGEST:
+    if not _has_path(problem):
         return None
     way, face = _Way(problem), problem.face(Smoothable)
     first = face.unit
@@ -132,6 +128,41 @@ def path_end(problem: Convex, point: Array, tol: float) -> PathEnd | None:
         idle, best = (0, end) if end.gap < best.gap else (idle + 1, best)
         here, shrink = there, max(_SHRINK, shrink**_BOLDER)
     return best if best.gap <= tol * scale_of(best.value) else None
+
+
+def end_at_zero(problem: Convex, tol: float) -> PathEnd | None:
+    """Return w = 0 with evidence that it is the minimum; None where it is not, or there is none.
+
+    Near 0 a risk with a kink there is a multiple of itself, and so is the path: its direction at any width is that at
+    widths of almost 0, where multipliers prove what they do at width 0.
+    """
+    if not _has_path(problem):
+        return None
+    zero, way, width = np.zeros(problem.dimension), _Way(problem), _AT_ZERO * problem.face(Smoothable).unit
+    here = way.at(zero, width, zero)
+    least = here.value - _BELOW * width - _HIDDEN * scale_of(here.value)
+    for _ in range(_STEPS_AT_ZERO):
+        check_time()
+        there = way.step(here)
+        if there is None or there is here:
+            break
+        here = there
+        if here.value < least:
+            return None
+    end, value = way.end(here, zero), problem.risk_and_subgradient(zero)[0]
+    gap = end.gap + max(value - end.value, 0.0)
+    return PathEnd(zero, value, gap, end.witness) if gap <= tol * scale_of(value) else None
+
+
+def _has_path(problem: Convex) -> bool:
+    penalty, count = problem.penalty, problem.dimension
+    if (
+        "SmoothBelow" not in problem.capabilities
+        or penalty.ball is not None
+        or penalty.nonnegative is not None
+    ):
+        return False
+    return count <= _DENSE and cast("Exact", problem).rows * count**2 <= _LARGEST
 
 
 @dataclass(frozen=True)
@@ -217,13 +248,13 @@ class _Way:
         """Minimise at a width; return what is known at the last point, and the steps that are left, 0 short of it."""
         for left in range(most, 0, -1):
             check_time()
-            there = self._step(here)
+            there = self.step(here)
             if there is None or there is here:
                 return here, 0 if there is here else left
             here = there
         return here, 0
 
-    def _step(self, here: _There) -> _There | None:
+    def step(self, here: _There) -> _There | None:
         """Return the point after a step: None where there is nothing to gain, the same where no step descends."""
         least, most = math.inf, here.value - self.problem.face(Shape).risk_infimum + _BELOW * here.width
         for step in self._steps_from(here):
