@@ -21,6 +21,7 @@ from convexrank import atoms, divergences
 from convexrank.core.capabilities import Shape
 from convexrank.problems import Retargeting
 from convexrank.problems.queries._base import random_queries
+from convexrank.problems.retargeting._grade_blocks import TargetRegression
 from tests.tolerances import tolerance
 
 KINDS = {
@@ -431,3 +432,17 @@ def test_a_solved_problem_can_be_pickled():
             solution = problem.solve("alternating")
             again = pickle.loads(pickle.dumps(problem)).solve("alternating")
         assert np.array_equal(again.x, solution.x)
+
+
+@pytest.mark.parametrize("divergence", ["kl", "generalized_i", "bit_entropy"])
+def test_the_start_with_many_unknowns_makes_no_matrix_of_them(divergence, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.normal(size=(500, 320)), rng.integers(0, 3, size=500), np.repeat(np.arange(25), 20)
+    problem = cr.problems.Retargeting(X, y, qid, divergence, l2=1e-2)
+    fitted, exact = [], TargetRegression.fit
+    monkeypatch.setattr(TargetRegression, "near", lambda self, targets: exact(self, targets, np.zeros(320)))
+    fitted.append(problem.start())
+    monkeypatch.undo()
+    monkeypatch.setattr(TargetRegression, "fit", None)
+    fitted.append(problem.start())
+    assert np.abs(fitted[1] - fitted[0]).max() <= 0.05 * np.abs(fitted[0]).max()

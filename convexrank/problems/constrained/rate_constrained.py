@@ -39,6 +39,8 @@ Array = np.ndarray
 
 # From so many rows on linear programming takes longer than the package's own methods.
 _MANY = 5_000
+# The penalty with which a point inside is looked for first, in that of the problem.
+_WEAK = 1e-5
 
 _RATES = ("max_fpr", "min_recall", "min_precision")
 
@@ -159,6 +161,10 @@ class RateConstrained(HingeConstrained):
             x = np.zeros(self.dimension)
             x[-1] = -1.0 if self.max_fpr is None else 1.0
             return x
+        if self.rows >= _MANY:  # a penalty makes it easier, and most often leaves room
+            x = self._penalized(_WEAK * min(self.l2, 1.0)).x
+            if self.excess(x) < -1e-9:
+                return x
         x = self._lowest
         return x if self.excess(x) < -1e-9 else None
 
@@ -180,8 +186,11 @@ class RateConstrained(HingeConstrained):
     @cached_property
     def _of_left_side(self) -> Solution:
         """The minimum of the left side over the limit, by the package's own methods."""
+        return self._penalized(0.0)
+
+    def _penalized(self, l2: float) -> Solution:
         first, second = self._left
-        return self._hinges.changed(u=float(first), v=float(second), l2=0.0).solve()
+        return self._hinges.changed(u=float(first), v=float(second), l2=l2).solve()
 
     @property
     def _lowest(self) -> Array:

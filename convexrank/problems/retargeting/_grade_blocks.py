@@ -28,6 +28,8 @@ _STEPS = 60
 _HALVINGS = 40
 # Below this share of the value a decrease cannot be told from rounding.
 _ROUNDING = 1e-12
+# Unknowns up to which a rough fit is exact all the same; steps of one with more.
+_FEW, _MOST = 300, 100
 # Eigenvalues below this share of the largest one are rounding.
 _NULL = 1e-13
 
@@ -330,13 +332,33 @@ class TargetRegression:
             return start - self._inverse_of_squares @ self._gradient(targets, start, self._natural(start))
 
         def evaluate(w: Array) -> tuple[float, Array, Array]:
+            value, gradient, natural = self._evaluated(targets, w)
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                natural = self._natural(w)
-                value = float(self.weights @ self.link.mismatch(targets, natural))
-                gradient, hessian = self._gradient(targets, w, natural), self._hessian(natural)
-            return value + 0.5 * self.l2 * float(w @ w), gradient, hessian
+                return value, gradient, self._hessian(natural)
 
         return damped_newton(evaluate, start)
+
+    def near(self, targets: Array) -> Array:
+        """Return about the minimiser: with many unknowns by L-BFGS, which makes no matrix of them."""
+        from scipy.optimize import minimize  # few solves need it
+
+        zero = np.zeros(self.rows.shape[1])
+        if len(zero) <= _FEW or self.link.quadratic:
+            return self.fit(targets, zero)
+
+        def evaluate(w: Array) -> tuple[float, Array]:
+            check_time()
+            return self._evaluated(targets, w)[:2]
+
+        return minimize(evaluate, zero, jac=True, method="L-BFGS-B", options={"maxiter": _MOST}).x
+
+    def _evaluated(self, targets: Array, w: Array) -> tuple[float, Array, Array]:
+        """Return value and gradient, and the natural parameters."""
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            natural = self._natural(w)
+            value = float(self.weights @ self.link.mismatch(targets, natural))
+            gradient = self._gradient(targets, w, natural)
+        return value + 0.5 * self.l2 * float(w @ w), gradient, natural
 
     def _natural(self, w: Array) -> Array:
         return self.link.natural(np.asarray(self.rows @ w, dtype=np.float64), self.groups)

@@ -235,14 +235,14 @@ class Retargeting(QueryScores):
         return np.concatenate((self.regression.fit(targets, w), targets))
 
     def start(self) -> Array:
-        """Return the fit of the targets that the grades 0, 1, 2, … of each query, taken as scores, are nearest to.
+        """Return about the fit of the targets that the grades 0, 1, 2, … of each query, as scores, are nearest to.
 
         Not w = 0, which is the trivial minimum, where every method would stay.
         """
         blocks = self.blocks
         grades = np.empty(self.groups.rows)
         grades[blocks.order] = blocks.of_blocks(blocks.lifted(np.ones(len(blocks.sizes))))
-        return self.regression.fit(self.link.targets(grades, self.groups), np.zeros(self.dimension))
+        return self.regression.near(self.link.targets(grades, self.groups))
 
     # --- what is proved of an answer ------------------------------------------------------------------------------
 

@@ -99,8 +99,8 @@ class Continuation:
     Whether w = 0 is the minimum, as where no direction puts the positives above the highest negatives, a few steps at a
     width of almost 0 tell first: near 0 the path is straight, and so are its multipliers those of all widths.
 
-    Where l2 is rounding beside the features this method may end early, or take many steps; :class:`Bundle` then goes on
-    from its best point, and the message says so.
+    Where l2 is rounding beside the features this method may end early, or take many steps; the minimisers without its
+    help are then followed from its best point, or :class:`Bundle` goes on from there, and the message says so.
 
     Parameters
     ----------
@@ -230,6 +230,8 @@ class Continuation:
             after = replace(after, note=_BY_SECANTS)
         if not (after.stalled and self.hand_over and after.residual > state.tol * scale_of(after.value)):
             return after
+        if (found := _at_path_end(problem, after)) is not None:
+            return found
         if not has_conic_solver():  # the bundle method needs one
             return after
         method = problem.face(Advice).adapted(_bundle(), None)

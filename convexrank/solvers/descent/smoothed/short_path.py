@@ -44,8 +44,8 @@ _HIDDEN = 1e-11
 _LENGTHS, _REACHED = 0.5 ** np.arange(20), 1e-4
 # Widths by which a smooth function may be below the infimum of the risk.
 _BELOW = 10.0
-# A Hessian may be singular, but for rounding or far from kinks: shares of its mean diagonal that are added until a step
-# descends.
+# A Hessian may be singular, but for rounding or far from kinks: shares of its mean diagonal, in units of the columns,
+# that are added until a step descends.
 _RIDGES = (1e-14, 1e-10, 1e-6, 1e-2)
 # The share of the tolerance that is enough: a certificate in units of the columns is to be ten times as good.
 _ENOUGH = 0.03
@@ -195,13 +195,19 @@ class _There:
         found.flat[:: len(found) + 1] += self.penalty.curvatures
         return found[np.ix_(self.free, self.free)]
 
+    @cached_property
+    def units(self) -> Array:
+        """Units of the weights that may move, in which the Hessian has a diagonal of ones, or zeros."""
+        diagonal = self.hessian.diagonal()
+        return 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+
     def solve(self, right: Array, ridge: float = _RIDGES[0]) -> Array:
         """Return H⁻¹ times a vector along the weights that may move."""
-        hessian = self.hessian.copy()
+        units, found = self.units, np.zeros(len(self.signs))
+        hessian = self.hessian * units * units[:, None]
         hessian.flat[:: len(hessian) + 1] += ridge * float(hessian.trace()) / max(len(hessian), 1) + _TINY
-        found = np.zeros(len(self.signs))
         with np.errstate(over="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError):
-            found[self.free] = np.linalg.solve(hessian, right)
+            found[self.free] = units * np.linalg.solve(hessian, units * right)
             return found
         return np.full(len(self.signs), math.nan)
 
