@@ -119,3 +119,17 @@ def test_ties_everywhere():
     solution = problem.solve()
     assert solution.status is cr.Status.CONVERGED
     assert close(solution.value, np.log(5.0))
+
+
+@pytest.mark.parametrize(("kind", "count"), [("Push", "I"), ("RankDiscount", "n")])
+def test_a_price_that_is_too_steep_is_named(kind, count):
+    """Found at 50 000 rows: where the sums overflow at the start the answer was NaN without a word of the reason."""
+    X = np.random.default_rng(0).normal(size=(4_000, 2))
+    y = X[:, 0] > 0.5
+    with pytest.warns(cr.ConvergenceWarning, match=rf"not finite where.*pass prices\.ExpPrice\(1/{count}\)"):
+        found = getattr(cr.problems, kind)(X, y, price=cr.prices.ExpPrice(), l2=0.1).solve()
+    assert found.status is cr.Status.FAILED
+    total = y.sum() if kind == "Push" else len(y)
+    milder = getattr(cr.problems, kind)(X, y, price=cr.prices.ExpPrice(1.0 / total), l2=0.1).solve()
+    assert milder.converged
+    assert "too steep" not in milder.message

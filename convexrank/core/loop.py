@@ -52,6 +52,7 @@ _SHORT = (Status.FAILED, Status.MAX_ITER, Status.TIME_LIMIT)
 # Ends at a state that may have part of its work before it.
 _UNFINISHED = (*STOPPED, Status.MAX_ITER)
 _UNDECIDED = "whether a minimiser exists was not decided in the time that was left; raise time_limit"
+_NOWHERE_FINITE = "the objective is not finite where the solve began, so that there is no point to return"
 _NOT_FROM_START = "the objective is not finite at x0, so that the solve began at the default start"
 
 
@@ -297,6 +298,7 @@ class Monitor:
             message = f"{message}; {self.last.note}"
         states = len(self.trace["objective"])
         if best is None:  # no state was finite: there is no point to return
+            message = f"{message}; {_NOWHERE_FINITE}"
             best = State(np.full(self.problem.dimension, np.nan), math.nan, math.inf)
             certificate, iterations = Certificate(math.inf, math.nan, -math.inf), states
         else:

@@ -32,6 +32,30 @@ def check_price_fits(price: prices.Price, loss: losses.Loss) -> None:
         )
 
 
+def remark_on_steepness(price: prices.Price, total: float, rows: tuple[str, str], solution: Solution) -> str:
+    """Return that a price of a sum over rows exceeds the precision of floats, and what to pass; or nothing.
+
+    Parameters
+    ----------
+    price : Price
+        The price.
+    total : float
+        The weight of the rows.
+    rows : tuple of str
+        The symbol of their number, and what they are.
+    solution : Solution
+        What a solve found.
+    """
+    count, kind = rows
+    # the value is NaN where the sums overflow at the start
+    if not isinstance(price, prices.ExpPrice) or solution.value <= _TOO_STEEP:
+        return ""
+    return (
+        f"the price exp({price.scale:g} r) of a sum over {total:g} {kind} is too steep for floating point numbers; "
+        f"pass prices.ExpPrice(1/{count}) = prices.ExpPrice({1.0 / total:.3g})"
+    )
+
+
 def random_price_and_loss(
     rng: np.random.Generator, convex_prices: list[prices.Price]
 ) -> tuple[prices.Price, losses.Loss]:
@@ -116,13 +140,9 @@ class Push(Bipartite):
 
     def _remark(self, solution: Solution) -> str:
         """Return a remark if the sums of a steep price exceed the precision of floats."""
-        if not isinstance(self.price, prices.ExpPrice) or not solution.value > _TOO_STEEP:
-            return ""
         total = float(self._positive_weights.sum())
-        return (
-            f"the price exp({self.price.scale:g} r) of a sum over {total:g} positives is too steep for floating point "
-            f"numbers; pass prices.ExpPrice(1/I) = prices.ExpPrice({1.0 / total:.3g}), or row weights of 1/I"
-        )
+        found = remark_on_steepness(self.price, total, ("I", "positives"), solution)
+        return found and f"{found}, or row weights of 1/I"
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""

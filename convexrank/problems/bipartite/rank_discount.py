@@ -7,12 +7,13 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank import losses, prices
+from convexrank.core.results import Solution
 from convexrank.data import keep
 from convexrank.modelling import Groups, Node, mean, pair_sums
 from convexrank.prices import priced
 from convexrank.problems._declared import Declared
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
-from convexrank.problems.bipartite.push import check_price_fits, random_price_and_loss
+from convexrank.problems.bipartite.push import check_price_fits, random_price_and_loss, remark_on_steepness
 
 Array = np.ndarray
 
@@ -69,6 +70,10 @@ class RankDiscount(Bipartite):
     def risk(self, f: Groups) -> Node:
         """Return the risk; a sum over the rows that rank higher is one over lower rows of the scores' negatives."""
         return mean(priced(self.price, pair_sums(self.loss, -f.rows, -f.positive)))
+
+    def _remark(self, solution: Solution) -> str:
+        total = float(self.rows if self.sample_weight is None else self.sample_weight.sum())
+        return remark_on_steepness(self.price, total, ("n", "rows"), solution)
 
     # positives above negatives are not enough: they may have to score alike, too
     _is_separating = Declared._is_separating
