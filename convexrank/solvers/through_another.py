@@ -247,8 +247,6 @@ def _reported(problem: Solvable, method: Solver[Any], inner: State) -> State:
 _INNER_SHARE, _INNER = 0.1, 1e-10
 # A larger multiplier than this is not looked for.
 _LARGEST = 1e12
-
-
 # After a step that was too short the next goes so many times as far as seems right, up to this share of the bracket.
 _STRETCH, _MOST = 4.0, 0.5
 # Tangents are used between ends that are such a factor apart, and where three steps did not shorten a bracket to this.

@@ -5,8 +5,8 @@ a_r = 0`, every z has
 
 .. math:: \sum_r c_r (1 - \langle a_r, z\rangle)_+ \ge \sum_r m_r (1 - \langle a_r, z\rangle) = \sum_r m_r.
 
-A linear program finds the largest sum. Its answer balances up to rounding; the balance is made exact in rational
-numbers by moving a few multipliers that are inside of their limits.
+A linear program finds the largest sum, or with many rows the dual of the least left side. The answer balances up to
+rounding; the balance is made exact in rational numbers by moving a few multipliers that are inside of their limits.
 """
 
 from __future__ import annotations
