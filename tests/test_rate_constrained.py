@@ -197,7 +197,8 @@ def test_many_rows_need_no_linear_program(limit, monkeypatch):
     monkeypatch.setattr(rate_constrained, "least_left_side", None)
     by_method = RateConstrained(X, y, min_precision=limit, l2=0.1)
     assert (by_method.interior() is None) == (limit > 0.3)
-    found, m = by_method.infeasibility(), by_method.infeasibility().multipliers
+    found = by_method.infeasibility()
+    m = found.multipliers
     assert found.proved == (limit > 0.3)
     monkeypatch.undo()
     assert found.least == pytest.approx(by_program.infeasibility().least, rel=TOLERANCES["two solvers"])

@@ -133,11 +133,10 @@ def _most_even(rows: Array, caps: Array) -> Array:
 def whole_numbers(values: Array) -> tuple[Any, int]:
     """Return whole numbers and p, such that over two to the power of p they are the values."""
     mantissas, exponents = np.frexp(np.asarray(values, dtype=np.float64))
-    least = min(int(np.min(exponents, where=mantissas != 0.0, initial=_DIGITS)), _DIGITS)
+    least = int(np.min(exponents, where=mantissas != 0.0, initial=_DIGITS))
     shifts = np.where(mantissas != 0.0, exponents - least, 0)
-    return (mantissas * 2.0**_DIGITS).astype(np.int64).astype(object) << shifts.astype(
-        object
-    ), _DIGITS - least
+    whole = (mantissas * 2.0**_DIGITS).astype(np.int64).astype(object)
+    return whole << shifts.astype(object), _DIGITS - least
 
 
 def _units(rows: Array) -> Array:
