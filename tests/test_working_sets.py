@@ -14,9 +14,9 @@ import convexrank as cr
 from convexrank.core.score_model import Curvature
 from convexrank.features import Thresholds
 from convexrank.problems import REGISTRY
-from convexrank.solvers import WorkingSets
+from convexrank.solvers import WorkingSets, quadratics
 from convexrank.solvers.row_faces import Columnwise
-from convexrank.solvers.working_sets import _part, working_sets
+from convexrank.solvers.working_sets import working_sets
 from convexrank.solvers.working_sets._dual_newton import minimum_of_dual
 from convexrank.solvers.working_sets._part import ColumnModel
 from tests.tolerances import tolerance
@@ -429,13 +429,13 @@ def test_it_stays_within_its_iterations_and_carries_on():
 
 def test_models_far_from_the_minimum_are_not_solved_to_its_precision(monkeypatch):
     """Each turn costs the cube of the number of columns; hundreds of them took an unbounded problem no further."""
-    turned, turns = _part._to_the_minimum_of_the_face, []
+    turned, turns = quadratics._to_the_minimum_of_the_face, []
 
     def counted(*arguments):
         turns.append(len(arguments[0]))
         turned(*arguments)
 
-    monkeypatch.setattr(_part, "_to_the_minimum_of_the_face", counted)
+    monkeypatch.setattr(quadratics, "_to_the_minimum_of_the_face", counted)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 10))
     y = (X @ rng.normal(size=10) / np.sqrt(10) + rng.normal(size=800) > 0.8).astype(int)
@@ -460,7 +460,7 @@ def test_a_face_is_left_by_many_weights_at_a_time():
         return slopes @ delta + 0.5 * delta @ bends @ delta + 0.1 * np.abs(delta).sum()
 
     before, signs = promise(step), np.sign(step)
-    _part._to_the_minimum_of_the_face(bends, slopes, point, 0.1, step, bent)
+    quadratics._to_the_minimum_of_the_face(bends, slopes, point, 0.1, step, bent)
     assert promise(step) < before
     assert (step * signs >= 0.0).all()
     np.testing.assert_allclose(bent, bends @ step)

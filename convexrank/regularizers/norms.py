@@ -76,6 +76,12 @@ def soft_threshold(v: Array, threshold: float) -> Array:
     return np.sign(v) * np.maximum(np.abs(v) - threshold, 0.0)
 
 
+def longer(w: Array, step: Array) -> Array:
+    """Return how much a step adds to the size of each weight, without the rounding of sizes."""
+    there = w + step
+    return np.where(w * there > 0.0, np.sign(w) * step, np.abs(there) - np.abs(w))
+
+
 # Membership is decided up to the rounding of the projections themselves.
 FEASIBLE = 1e-9
 

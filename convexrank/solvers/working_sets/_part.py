@@ -8,18 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]  # made by f2py
 
 from convexrank.backend.interruption import check_time
-from convexrank.backend.numba_cache import compiled, part, read_only_array, types
+from convexrank.backend.numba_cache import compiled, read_only_array, types
 from convexrank.core.score_model import Curvature, ScoreModel
 from convexrank.regularizers import Penalty
+from convexrank.regularizers.norms import longer
+from convexrank.solvers.quadratics import ROUND, minimiser_of_one, minimum_with_l1
 from convexrank.solvers.row_faces import Columnwise
 
 Array = np.ndarray
 
-# The most sweeps over the columns in use between two sweeps over all.
-_ROUND = 4
 # Entries of a dense copy of the columns, and of the matrix of products, that may be made.
 _MOST_DENSE, _MOST_PRODUCTS = 50_000_000, 10_000_000
 # Costs in units of one entry of a column in one sweep: of one row in the product of two columns from a dense copy, and
@@ -28,29 +27,15 @@ _DENSE = (0.04, 100.0, 40.0)
 _SPARSE = (1.0, 200.0, 20.0)
 # Columns that share many rows take ten times the sweeps, and few models where each is solved precisely.
 _OVERLAP, _OVERLAPPING = 0.1, 10.0
-# Collinear columns have no curvature between them: the least of these shares that makes a system solvable is added.
-_RIDGES = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)
 # With the products sweeps cost little: there may be more of them, and the minimum is found more precisely, by turns
-# with a linear system for the weights in use.
-_CHEAPER, _TIGHTER, _TURNS = 2, 0.01, 100
-# Below this share of itself a weight on its way to 0 is there.
-_PASSED = 1e-12
-# They end where a turn adds less than this share to what the model promises: the model itself holds no better.
-_WORTH_A_TURN = 0.2
+# with a linear system. They end where one adds less than a share to what the model promises: it holds no better.
+_CHEAPER, _TIGHTER, _WORTH_A_TURN = 2, 0.01, 0.2
 
 # So many terms of a risk are few.
 _FEW_TERMS = 8
 
 _numbers, _starts = read_only_array(types.float64), read_only_array(types.int64)
 _places = read_only_array(types.int32)
-
-
-@part
-def _minimiser(slope: float, curvature: float, old: float, l1: float, lowest: float) -> float:
-    """Minimise a quadratic in one weight plus l1·|weight|, the weight at least lowest."""
-    free, threshold = old - slope / curvature, l1 / curvature
-    new = free - threshold if free > threshold else (free + threshold if free < -threshold else 0.0)
-    return max(new, lowest)
 
 
 @compiled(
@@ -97,7 +82,7 @@ def _descend(
                 slope += entries[t] * pulled[rows[t]]
             for t in range(group_starts[k], group_starts[k + 1]):
                 slope -= rates[groups[t]] * sums[t] * means[groups[t]]
-            new = _minimiser(slope, curvatures[k], old, l1, lowest[k])
+            new = minimiser_of_one(slope, curvatures[k], old, l1, lowest[k])
             change = new - old
             if change != 0.0:
                 step[k] = new - point[k]
@@ -109,54 +94,8 @@ def _descend(
         settled, rounds = largest <= enough, 0 if whole else rounds + 1
         if settled and (whole or not skipped):
             return sweep + 1
-        whole = settled or rounds == _ROUND
+        whole = settled or rounds == ROUND
     return sweeps
-
-
-@compiled(
-    types.int64(
-        *(types.Array(types.float64, 2, "C", readonly=True), _numbers, _numbers, _numbers),
-        *(types.float64, types.int64, types.float64, types.float64[::1], types.float64[::1]),
-    )
-)
-def _descend_dense(
-    bends: Array,
-    slopes: Array,
-    point: Array,
-    lowest: Array,
-    l1: float,
-    sweeps: int,
-    enough: float,
-    step: Array,
-    bent: Array,
-) -> int:
-    """The same from the matrix of second derivatives in the weights; ``bent`` is its product with the step."""
-    whole, rounds = True, 0
-    for sweep in range(sweeps):
-        largest, skipped = 0.0, False
-        for k in range(len(point)):
-            old = point[k] + step[k]
-            if not whole and old == 0.0:
-                skipped = True
-                continue
-            new = _minimiser(slopes[k] + bent[k], bends[k, k], old, l1, lowest[k])
-            change = new - old
-            if change != 0.0:
-                step[k] = new - point[k]
-                for t in range(len(point)):
-                    bent[t] += change * bends[k, t]
-                largest = max(largest, abs(change) * bends[k, k])
-        settled, rounds = largest <= enough, 0 if whole else rounds + 1
-        if settled and (whole or not skipped):
-            return sweep + 1
-        whole = settled or rounds == _ROUND
-    return sweeps
-
-
-def longer(w: Array, delta: Array) -> float:
-    """Return how much a step adds to the sum of sizes, without the rounding of that sum."""
-    stays = w * (w + delta) > 0.0
-    return float(np.where(stays, np.sign(w) * delta, np.abs(w + delta) - np.abs(w)).sum())
 
 
 class ColumnModel:
@@ -210,37 +149,15 @@ class ColumnModel:
         # products of two sparse matrices take several times as long as those with a few dense columns
         few = len(curvature.rates) <= _FEW_TERMS
         grouped = self.transposed @ (curvature.shares.toarray() if few else curvature.shares)
-        step = np.zeros(len(point))
         if self._products is None:
-            grouped = sparse.csr_array(grouped)
+            step, grouped = np.zeros(len(point)), sparse.csr_array(grouped)
             return step, self._by_entries(curvature, grouped, slopes, point, sweeps, enough, step)
         bends, sums = self._products(curvature.diagonal), grouped if few else grouped.toarray()
         squares = bends.diagonal().copy()
         bends -= (sums * curvature.rates) @ sums.T
         bends.flat[:: len(point) + 1] = _positive(bends.diagonal(), squares) + self.l2
-        bent, promised = np.zeros(len(point)), 0.0
-        for turn in range(_TURNS):
-            check_time()
-            used = _descend_dense(
-                *(
-                    bends,
-                    slopes,
-                    point,
-                    self.lowest,
-                    self.l1,
-                    _CHEAPER * sweeps,
-                    _TIGHTER * enough,
-                    step,
-                    bent,
-                )
-            )
-            # sweeps stop where each slope is small, and creep where curvature is, as on columns that are nearly equal
-            if turn and used == 1:
-                break
-            _to_the_minimum_of_the_face(bends, slopes, point, self.l1, step, bent)
-            before, promised = promised, _promise(slopes, point, self.l1, step, bent)
-            if before - promised <= _WORTH_A_TURN * -promised:
-                break
+        limits = _CHEAPER * sweeps, _TIGHTER * enough, _WORTH_A_TURN
+        step = minimum_with_l1(bends, slopes, point, self.lowest, self.l1, *limits)
         return step, np.asarray(self.columns @ step)
 
     def _by_entries(
@@ -266,46 +183,6 @@ class ColumnModel:
             *(step, np.zeros(len(curvature.diagonal)), np.zeros(len(curvature.rates))),
         )
         return np.asarray(matrix @ step)
-
-
-def _to_the_minimum_of_the_face(
-    bends: Array, slopes: Array, point: Array, l1: float, step: Array, bent: Array
-) -> None:
-    """Move the weights in use towards the minimum of the model among weights of the same signs; others become 0."""
-    there = point + step
-    (used,) = np.nonzero(there)
-    if not len(used):
-        return
-    block, rest = bends[np.ix_(used, used)], (slopes + bent)[used] + l1 * np.sign(there[used])
-    diagonal, way = block.diagonal().copy(), np.zeros(len(used))
-    for ridge in _RIDGES:
-        block.flat[:: len(used) + 1] = (1.0 + ridge) * diagonal
-        _, solved, info = dposv(block, rest)
-        if info == 0 and np.isfinite(solved).all():
-            way = -solved
-            break
-    # weights that would pass 0 stop there, many at a time; up to the first of them the model falls in any case
-    here, signs = there[used], np.sign(there[used])
-    towards = here * way < 0.0
-    first = float((-here[towards] / way[towards]).min(initial=1.0))
-    now, length = _promise(slopes, point, l1, step, bent), 2.0
-    while length > first:
-        length = max(0.5 * length, first)
-        moved = here + length * way
-        moved[towards & (signs * moved <= _PASSED * np.abs(here))] = 0.0
-        found = step.copy()
-        found[used] = moved - point[used]
-        with np.errstate(over="ignore", invalid="ignore"):  # columns that are nearly collinear lead far away
-            curved = bends @ found
-            better = _promise(slopes, point, l1, found, curved) <= now
-        if better:
-            step[:], bent[:] = found, curved
-            return
-
-
-def _promise(slopes: Array, point: Array, l1: float, step: Array, bent: Array) -> float:
-    """Return what a model says a step adds to the objective."""
-    return float((slopes + 0.5 * bent) @ step) + l1 * longer(point, step)
 
 
 def _products_of(columns: sparse.csc_array) -> Callable[[Array], Array] | None:
@@ -439,7 +316,7 @@ class Part:
         slopes at both ends give: its rounding is that of slopes times the step.
         """
         (delta, change), penalty = step, self.penalty
-        added = longer(point.w, delta)
+        added = float(longer(point.w, delta).sum())
         promised = float(slopes @ delta) + penalty.l1 * added
         hidden = -promised <= _ROUNDING * max(1.0, abs(point.value))
         noise = np.finfo(float).eps * float((np.abs(slopes) + penalty.l1) @ np.abs(delta))
@@ -453,7 +330,7 @@ class Part:
             if hidden:
                 ahead = self.slopes(found)
                 fall = 0.5 * length * float((slopes + ahead) @ delta)
-                fall += penalty.l1 * longer(point.w, length * delta)
+                fall += penalty.l1 * float(longer(point.w, length * delta).sum())
                 if fall <= 0.1 * length * promised < -noise or self.violation(found, ahead) < 0.9 * violation:
                     return found
             elif found.value <= point.value + 1e-4 * length * promised:

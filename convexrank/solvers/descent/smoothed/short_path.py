@@ -22,6 +22,7 @@ from convexrank.core.loop import scale_of
 from convexrank.core.results import Witness
 from convexrank.modelling.smoothing.programs import Smoothed
 from convexrank.regularizers import Penalty
+from convexrank.regularizers.norms import longer
 from convexrank.solvers.row_faces import Smoothable
 
 Array = np.ndarray
@@ -31,11 +32,14 @@ FOLLOWED = "it ended along the minimisers of smooth functions below the risk"
 
 # Unknowns up to which the Hessian is a matrix, and products of entries of X up to which there is time for some.
 _DENSE, _LARGEST = 700, 1e9
-# Newton steps at the first width where no penalty bounds the minimiser, and else; the factor of the next one; the share
-# of the first below which all is rounding.
+# Newton steps at the first width where no l2 bounds the minimiser, and else; the factor of the next one; the share of
+# the first below which all is rounding.
 _FEW, _STEPS, _SHRINK, _NARROWEST = 40, 300, 0.1, 1e-10
-# Steps at a width after which one between is tried; the factor from which on none is; by what power the next is bolder.
-_PATIENCE, _SLOWEST, _BOLDER = 12, 0.8, 1.5
+# Hard steps at a width after which one between is tried; the factor from which on none is. Of steps that are not hard
+# the promise is below a share of the value: sampled second derivatives take many to the last digits.
+_PATIENCE, _SLOWEST, _NEAR = 12, 0.8, 1e-9
+# After so many hard steps the next width is bolder, or less bold: by what powers of the factor.
+_EASY, _BOLDER, _HARD, _MEEKER = 4, 1.5, 7, 0.7
 # A step whose predicted decrease is below this share of the value is the last one of a width.
 _FLAT = 1e-14
 # One below this share may be hidden by rounding, where no step descends.
@@ -47,6 +51,9 @@ _BELOW = 10.0
 # A Hessian may be singular, but for rounding or far from kinks: shares of its mean diagonal, in units of the columns,
 # that are added until a step descends.
 _RIDGES = (1e-14, 1e-10, 1e-6, 1e-2)
+# With l1 the minimum of a quadratic is found by so many sweeps over the weights at a time, which end where slopes
+# change by less than this share of l1; roughly for a step, as more follow, and to the end for a tangent of the path.
+_SWEEPS, _ENDED, _ROUGHLY, _EXACTLY = 100, 1e-11, 0.2, 1e-6
 # The share of the tolerance that is enough: a certificate in units of the columns is to be ten times as good.
 _ENOUGH = 0.03
 # The square of the length of w from which on there is no minimiser.
@@ -104,29 +111,29 @@ def path_end(problem: Convex, point: Array, tol: float) -> PathEnd | None:
         return None
     way, face = _Way(problem), problem.face(Smoothable)
     first = face.unit
-    signs = np.sign(point) if penalty.l1 > 0.0 else np.ones(len(point))
-    bounded = penalty.bounded or penalty.l1 > 0.0
-    here, steps = way.settled(way.at(point, first, signs), _STEPS if bounded else _FEW)
-    if steps == 0 and penalty.l2 > 0.0 and face.first_width() > first:  # where scores are large
-        here, steps = way.settled(way.at(point, face.first_width(), signs), _STEPS)
-    if steps == 0:  # the minimiser is far away, if there is one
+    most = _STEPS if penalty.bounded else _FEW
+    there = way.settled(way.at(point, first), most)
+    if there is None and penalty.l2 > 0.0 and face.first_width() > first:  # where scores are large
+        there = way.settled(way.at(point, face.first_width()), _STEPS)
+    if there is None:  # the minimiser is far away, if there is one
         return None
-    best, idle, shrink, steps = way.end(here, point), 0, _SHRINK, _STEPS
+    here, best, idle, shrink, steps = there.here, way.end(there.here, point), 0, _SHRINK, _STEPS
     while (
         best.gap > _ENOUGH * tol * scale_of(best.value)
         and here.width > _NARROWEST * first
         and steps > 0
         and idle < _IDLE
     ):
-        most = min(_PATIENCE, steps) if shrink < _SLOWEST else steps
-        there, left = way.settled(way.at(here.at(shrink * here.width), shrink * here.width, here.signs), most)
-        steps -= most - left
-        if left == 0 and most < steps:  # too far: a width between
-            shrink = math.sqrt(shrink)
+        width, patience = shrink * here.width, _PATIENCE if shrink < _SLOWEST else steps
+        there = way.settled(way.at(here.at(width), width), steps, patience)
+        if there is None:  # too far: a width between
+            steps, shrink = steps - patience, math.sqrt(shrink)
             continue
-        end = way.end(there, best.w).beside(best)
+        steps -= there.steps
+        end = way.end(there.here, best.w).beside(best)
         idle, best = (0, end) if end.gap < best.gap else (idle + 1, best)
-        here, shrink = there, max(_SHRINK, shrink**_BOLDER)
+        power = _BOLDER if there.hard <= _EASY else 1.0 if there.hard <= _HARD else _MEEKER
+        here, shrink = there.here, max(_SHRINK, shrink**power)
     return best if best.gap <= tol * scale_of(best.value) else None
 
 
@@ -139,14 +146,14 @@ def end_at_zero(problem: Convex, tol: float) -> PathEnd | None:
     if not _has_path(problem):
         return None
     zero, way, width = np.zeros(problem.dimension), _Way(problem), _AT_ZERO * problem.face(Smoothable).unit
-    here = way.at(zero, width, zero)
+    here = way.at(zero, width)
     least = here.value - _BELOW * width - _HIDDEN * scale_of(here.value)
     for _ in range(_STEPS_AT_ZERO):
         check_time()
-        there = way.step(here)
-        if there is None or there is here:
+        taken = way.step(here)
+        if taken is None or math.isinf(taken[1]):
             break
-        here = there
+        here, _ = taken
         if here.value < least:
             return None
     end, value = way.end(here, zero), problem.risk_and_subgradient(zero)[0]
@@ -167,11 +174,10 @@ def _has_path(problem: Convex) -> bool:
 
 @dataclass(frozen=True)
 class _There:
-    """A point at a width, on one side of 0 for each weight, or at 0."""
+    """A point at a width."""
 
     w: Array
     width: float
-    signs: Array  # 0 for a weight that stays 0
     found: Smoothed
     penalty: Penalty
 
@@ -180,42 +186,58 @@ class _There:
         return self.found.value + self.penalty.value(self.w)
 
     @cached_property
-    def free(self) -> Array:
-        return np.flatnonzero(self.signs)
+    def gradient(self) -> Array:
+        """The gradient of all but l1."""
+        return self.found.slope + self.penalty.curvatures * self.w
 
     @cached_property
-    def gradient(self) -> Array:
-        """The gradient along the weights that may move."""
-        l1 = self.penalty.strengths * self.signs if self.penalty.l1 > 0.0 else 0.0
-        return (self.found.slope + self.penalty.curvatures * self.w + l1)[self.free]
+    def steepest(self) -> Array:
+        """The shortest slope of the objective."""
+        if not self.penalty.l1 > 0.0:
+            return self.gradient
+        size = self.penalty.strengths
+        at_zero = self.gradient - np.clip(self.gradient, -size, size)
+        return np.where(self.w != 0.0, self.gradient + size * np.sign(self.w), at_zero)
 
     @cached_property
     def hessian(self) -> Array:
         found = self.found.matrix()
         found.flat[:: len(found) + 1] += self.penalty.curvatures
-        return found[np.ix_(self.free, self.free)]
+        return found
 
     @cached_property
     def units(self) -> Array:
-        """Units of the weights that may move, in which the Hessian has a diagonal of ones, or zeros."""
+        """Units of the weights in which the Hessian has a diagonal of ones, or zeros."""
         diagonal = self.hessian.diagonal()
         return 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
 
-    def solve(self, right: Array, ridge: float = _RIDGES[0]) -> Array:
-        """Return H⁻¹ times a vector along the weights that may move."""
-        units, found = self.units, np.zeros(len(self.signs))
+    def step(self, slopes: Array, ridge: float = _RIDGES[0], worth: float = _ROUGHLY) -> Array:
+        """Return the step to the minimum of the penalty's l1 and a quadratic with this Hessian and some slopes."""
+        units = self.units
         hessian = self.hessian * units * units[:, None]
-        hessian.flat[:: len(hessian) + 1] += ridge * float(hessian.trace()) / max(len(hessian), 1) + _TINY
+        hessian.flat[:: len(hessian) + 1] += ridge * float(hessian.trace()) / len(hessian) + _TINY
+        if self.penalty.l1 > 0.0:
+            return self._step_with_l1(hessian, slopes, worth)
         with np.errstate(over="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError):
-            found[self.free] = units * np.linalg.solve(hessian, units * right)
-            return found
-        return np.full(len(self.signs), math.nan)
+            return -units * np.linalg.solve(hessian, units * slopes)
+        return np.full(len(slopes), math.nan)
+
+    def _step_with_l1(self, hessian: Array, slopes: Array, worth: float) -> Array:
+        """Return the same in units of the weights in which l1 is 1."""
+        from convexrank.solvers.quadratics import minimum_with_l1  # compiled, and few solves need it
+
+        strengths = np.broadcast_to(self.penalty.strengths, slopes.shape)
+        scales, point = self.units * strengths, self.w * strengths
+        bends, lowest = hessian / scales / scales[:, None], np.full(len(slopes), -math.inf)
+        with np.errstate(over="ignore", invalid="ignore"):  # where nothing bends the quadratic
+            step = minimum_with_l1(bends, slopes / strengths, point, lowest, 1.0, _SWEEPS, _ENDED, worth)
+        return np.where(step == -point, -self.w, step / strengths)
 
     def at(self, width: float) -> Array:
         """Return the point of the path's tangent at another width; this point where that is far away."""
-        towards, drift = self.solve(self.gradient), self.solve(self.found.drift()[self.free])
-        step = -towards + (self.width - width) * drift
-        return self.moved(step) if self.is_near(step) else self.w
+        slopes = self.gradient - (self.width - width) * self.found.drift()
+        step = self.step(slopes, worth=_EXACTLY)
+        return self.w + step if self.is_near(step) else self.w
 
     def is_near(self, step: Array) -> bool:
         """Return whether numbers at the end of a step are of use."""
@@ -223,64 +245,74 @@ class _There:
             there = self.w + step
             return float(there @ there) < _FAR
 
-    def moved(self, step: Array) -> Array:
-        """Return the point after a step that stops at 0 where l1 has a kink."""
-        moved = self.w + step
-        return np.where(self.signs * moved > 0.0, moved, 0.0) if self.penalty.l1 > 0.0 else moved
+    def fall(self, step: Array) -> float:
+        """Return by how much the objective falls along a step if l1 alone has curvature."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            l1 = self.penalty.strengths * longer(self.w, step) if self.penalty.l1 > 0.0 else np.zeros(1)
+            return -float(self.gradient @ step) - float(l1.sum())
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """The minimiser at a width, the steps to it, and how many of these were far from it."""
+
+    here: _There
+    steps: int
+    hard: int
 
 
 @dataclass(frozen=True)
 class _Way:
-    """Newton's method for the smooth functions and the penalty, which moves the weights that are not 0 or leave it."""
+    """Newton's method for the smooth functions and the penalty."""
 
     problem: Convex
 
-    def at(self, w: Array, width: float, signs: Array) -> _There:
+    def at(self, w: Array, width: float) -> _There:
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite
             found = self.problem.face(Smoothable).at(w, width)
-        penalty = self.problem.penalty
-        if penalty.l1 > 0.0:  # a weight at 0 goes where the slope is steeper than l1
-            leaves = np.abs(found.slope) > penalty.strengths * (1.0 + 1e-9)
-            signs = np.where(w != 0.0, np.sign(w), np.where(leaves, -np.sign(found.slope), 0.0))
-        return _There(w, width, signs, found, penalty)
+        return _There(w, width, found, self.problem.penalty)
 
-    def settled(self, here: _There, most: int) -> tuple[_There, int]:
-        """Minimise at a width; return what is known at the last point, and the steps that are left, 0 short of it."""
-        for left in range(most, 0, -1):
+    def settled(self, here: _There, most: int, patience: float = math.inf) -> _Settled | None:
+        """Minimise at a width; None where that takes too many steps, or none descends."""
+        hard = 0
+        for steps in range(most):
             check_time()
-            there = self.step(here)
-            if there is None or there is here:
-                return here, 0 if there is here else left
-            here = there
-        return here, 0
+            taken = self.step(here)
+            if taken is None:
+                return _Settled(here, steps, hard)
+            here, fall = taken
+            if math.isinf(fall):
+                return None
+            hard += fall > _NEAR * scale_of(here.value)
+            if hard > patience:
+                return None
+        return None
 
-    def step(self, here: _There) -> _There | None:
-        """Return the point after a step: None where there is nothing to gain, the same where no step descends."""
+    def step(self, here: _There) -> tuple[_There, float] | None:
+        """Return the point after a step, and what it promised, infinity where none descends; None at the minimum."""
         least, most = math.inf, here.value - self.problem.face(Shape).risk_infimum + _BELOW * here.width
         for step in self._steps_from(here):
-            with np.errstate(over="ignore", invalid="ignore"):
-                fall = -float(here.gradient @ step[here.free])
+            fall = here.fall(step)
             if not (fall >= 0.0 and here.is_near(step)):
                 continue
             if fall <= _FLAT * scale_of(here.value):  # values do not tell any more, but the slope does
-                there = self.at(here.moved(step), here.width, here.signs)
-                nearer = float(np.linalg.norm(there.gradient)) <= 0.5 * float(np.linalg.norm(here.gradient))
-                return there if nearer else None
+                there = self.at(here.w + step, here.width)
+                nearer = float(np.linalg.norm(there.steepest)) <= 0.5 * float(np.linalg.norm(here.steepest))
+                return (there, fall) if nearer else None
             # a nearly singular Hessian promises more than there is: such lengths need no look
             for length in _LENGTHS[_REACHED * fall * _LENGTHS <= most]:
-                there = self.at(here.moved(length * step), here.width, here.signs)
+                there = self.at(here.w + length * step, here.width)
                 if there.value <= here.value - _REACHED * length * fall:
-                    return there
+                    return there, fall
             least = min(least, fall)
-        return None if least <= _HIDDEN * scale_of(here.value) else here
+        return None if least <= _HIDDEN * scale_of(here.value) else (here, math.inf)
 
     def _steps_from(self, here: _There) -> Iterator[Array]:
         """Newton steps, and one down the slope, whose length is Polyak's, where no row bends the function."""
         for ridge in _RIDGES:
-            yield -here.solve(here.gradient, ridge)
-        step, square = np.zeros(len(here.signs)), float(here.gradient @ here.gradient)
-        step[here.free] = -here.gradient * (scale_of(here.value) / max(square, _TINY))
-        yield step
+            yield here.step(here.gradient, ridge)
+        square = float(here.steepest @ here.steepest)
+        yield -here.steepest * (scale_of(here.value) / max(square, _TINY))
 
     def end(self, there: _There, other: Array) -> PathEnd:
         """Return the best of the point, the tangent's at width 0 and another, with the gap by the multipliers here."""
