@@ -107,7 +107,7 @@ def certify(risk: LinearRisk, w: Array, witness: Witness | None = None) -> Certi
             gap, kind, radius = found, "global", math.inf
         gap = min(gap, found)
     elif not risk.differentiable and min(gap, value - risk.risk_infimum) > enough:
-        gap = min(gap, _search(Bundle(risk, own), w, above, radius, enough))
+        gap = min(gap, _search(Bundle(risk, own), w, above, radius, _ROUNDS, enough))
     nothing_below = above.bound(risk.risk_infimum)  # a risk that is never negative, at zero
     if nothing_below <= (enough if kind == "ball" else gap):
         gap, kind, radius = nothing_below, "global", math.inf
@@ -195,11 +195,11 @@ def witness_bound(
     return bundle.bound(shares[used], 0.0 if everywhere else radius), everywhere
 
 
-def _search(bundle: Bundle, w: Array, above: _Above, radius: float, enough: float) -> float:
+def _search(bundle: Bundle, w: Array, above: _Above, radius: float, rounds: int, enough: float) -> float:
     """Cutting planes: minimise the model, add its minimiser and points between it and w, until the gap is closed."""
     gap, stale, trust = math.inf, 0, math.inf
     with suppress(OutOfTimeError):  # what was found before counts
-        for _ in range(_ROUNDS):
+        for _ in range(rounds):
             check_time()
             suggestion = bundle.suggestion(radius, w, trust, gap)
             if suggestion is None:
