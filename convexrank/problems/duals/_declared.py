@@ -148,7 +148,8 @@ class DeclaredConjugate:
 
     def at(self, scores: Array, width: float = 0.0) -> Array:
         """Return the v of scores; for a risk with kinks, of the risk smoothed by the width."""
-        program = self.program if self._smoothing is None or width == 0.0 else self._smoothing.at(width)
+        smooth = self._smoothing is not None and width > 0.0
+        program = self._smoothing.there(scores, width)[0] if smooth else self.program
         return np.concatenate(self._in_order(multipliers(program, scores)))
 
     def model(self, v: Any) -> tuple[Any, list[Any]]:
