@@ -347,7 +347,7 @@ class SmoothRisk:
         }
         of_shares = {k: (self.smoothing.of_shares(k), self._moved_gains(k)) for k, _ in self._means}
         for k, node in self._means:
-            value, pulls = own.get(k, (0.0, [0.0, 0.0]))
+            value, pulls = own.get(k, (np.zeros(1), [np.zeros(1), np.zeros(1)]))
             own[k] = value - 0.5 * of_shares[k][0] * node.axis.spread(node.squares), pulls
         return gradient_moved(self.program, self.state, np.zeros(len(self.scores)), own, of_shares)
 
