@@ -48,7 +48,7 @@ def program(name, y, w, way="chosen"):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("way", WAYS)
 def test_graded_rows_are_the_double_loop(scores, name, seed, way, monkeypatch):
-    """Few grades by a pass with sums of each and many by a sweep; blocks of one row, of a few, and of all."""
+    """Few grades by their bits and many by a sweep; blocks of one row, of a few, and of all."""
     if name == "exponential" and scores in STEEP:
         scores = "offset"
     f, y, w = draw_graded(scores, seed)
@@ -531,6 +531,13 @@ def spoilt(owner, name, made):
     return lambda monkeypatch: monkeypatch.setattr(owner, name, made(getattr(owner, name)))
 
 
+def of_many_grades(owner, name, made):
+    return lambda monkeypatch: (
+        monkeypatch.setattr(pairs, "_FEW_GRADES", 1),
+        spoilt(owner, name, made)(monkeypatch),
+    )
+
+
 def of_nodes(owner, name, made):
     return lambda monkeypatch: (at_any_number(monkeypatch), spoilt(owner, name, made)(monkeypatch))
 
@@ -549,11 +556,15 @@ BUGS = {
         functions.exp,
     ),
     "the sweep by the wrong grades": (
-        spoilt(hinges.SweptPairs, "sums", lambda old: lambda self, *a, to_lower: old(self, *a, to_lower=not to_lower)),
+        of_many_grades(
+            hinges.SweptPairs,
+            "sums",
+            lambda old: lambda self, *a, to_lower: old(self, *a, to_lower=not to_lower),
+        ),
         functions.hinge,
     ),
     "few grades by the wrong order": (
-        spoilt(pairs.FewGrades, "_powers", lambda old: lambda self, w, to_lower: old(self, w, not to_lower)),
+        spoilt(pairs.SortedPairs, "_powers", lambda old: lambda self, w, to_lower: old(self, w, not to_lower)),
         functions.hinge,
     ),
     "a factor forgotten": (

@@ -17,23 +17,9 @@ from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.pairs import is_running
 from convexrank.modelling.levels import CumulativeLogSumExp, Threshold
 from convexrank.modelling.rules import check_convex
-from convexrank.modelling.steps import Step, bound
+from convexrank.modelling.steps import Step, step_of
 
 Array = np.ndarray
-
-
-def _constant_adjoints(nodes: list[tree.Node], args: list[list[int]], count: int) -> dict[int, Array]:
-    """By place, the adjoints of the nodes that nothing curved depends on."""
-    found: dict[int, Any] = {len(nodes) - 1: np.ones(count)}
-    curved: set[int] = set()
-    for k in range(len(nodes) - 1, -1, -1):
-        node = nodes[k]
-        if k in curved or not isinstance(node, tree.Affine | tree.Dot):
-            curved.update(args[k])
-            continue
-        for a, part in zip(args[k], bound(node)[1](None, found[k]), strict=True):
-            found[a] = part if a not in found else found[a] + part
-    return {k: u for k, u in found.items() if k not in curved and isinstance(nodes[k], tree.PairSums)}
 
 
 class Program:
@@ -113,50 +99,34 @@ class Program:
     @cached_property
     def constant_adjoints(self) -> dict[int, Array]:
         """By place, the adjoints of sums over pairs that nothing curved depends on."""
-        return _constant_adjoints(self.nodes, self.args, self.count)
+        found: dict[int, Any] = {len(self.nodes) - 1: np.ones(self.count)}
+        curved: set[int] = set()
+        for k in range(len(self.nodes) - 1, -1, -1):
+            node = self.nodes[k]
+            if k in curved or not isinstance(node, tree.Affine | tree.Dot):
+                curved.update(self.args[k])
+                continue
+            for a, part in zip(self.args[k], step_of(node).down(None, found[k]), strict=True):
+                found[a] = part if a not in found else found[a] + part
+        pairs = (k for k in found if k not in curved and isinstance(self.nodes[k], tree.PairSums))
+        return {k: found[k] for k in pairs}
 
     @cached_property
     def steps(self) -> list[Step]:
         """The steps of the nodes."""
         known = self.constant_adjoints
-        return [Step(node, known.get(k)) for k, node in enumerate(self.nodes)]
-
-    @cached_property
-    def _plan(self) -> list[tuple[int, Step, list[int], int]]:
-        """Place, step, the places of the arguments, and that of the only one."""
-        steps = zip(self.steps, self.args, strict=True)
-        return [
-            (k, step, args, args[0] if len(args) == 1 else -1) for k, (step, args) in enumerate(steps) if args
-        ]
-
-    @cached_property
-    def upwards(self) -> list[Any]:
-        """Steps that fill in values and memories."""
-        return [(k, step.up, step.factor, args, only) for k, step, args, only in self._plan]
-
-    @cached_property
-    def downwards(self) -> list[Any]:
-        """Steps that fill in adjoints."""
-        plan = self._plan[::-1]
-        return [(k, step.down, step.pull, step.carries, args, only) for k, step, args, only in plan]
+        return [step_of(node, known.get(k)) for k, node in enumerate(self.nodes)]
 
     def with_atoms(self, atoms: dict[int, tree.Node]) -> Program:
         """Return the program with other atoms of the same arguments in some places."""
         found = copy(self)
-        for name in (
-            "_top",
-            "of_levels",
-            "curved_pairs",
-            "_plan",
-            "upwards",
-            "downwards",
-        ):  # these depend on atoms
+        for name in ("of_levels", "curved_pairs"):  # these depend on atoms
             vars(found).pop(name, None)
         found.nodes, found.kept = [atoms.get(k, node) for k, node in enumerate(self.nodes)], {}
         found._look()
         known = self.constant_adjoints
         vars(found)["steps"] = [
-            Step(atoms[k], known.get(k)) if k in atoms else step for k, step in enumerate(self.steps)
+            step_of(atoms[k], known.get(k)) if k in atoms else step for k, step in enumerate(self.steps)
         ]
         return found
 
@@ -220,18 +190,21 @@ class Program:
         """Return values and memories of all nodes."""
         values: list[Any] = [None] * len(self.nodes)
         memories = values.copy()
-        for k, places in self.gathers:
-            values[k] = scores[places]
-        for k, leaf in self.differences:
-            values[k] = leaf.entries(scores)
-        _go_up(self.upwards, values, memories, self.takes_long)
+        for k, (step, args) in enumerate(zip(self.steps, self.args, strict=True)):
+            if self.takes_long:
+                check_time()
+            values[k], memories[k] = step.up(*([values[a] for a in args] or [scores]))
         return values, memories
 
     def down(self, memories: list[Any]) -> list[Any]:
         """Return the adjoints of all nodes."""
         adjoints: list[Any] = [None] * len(self.nodes)
         adjoints[-1] = np.ones(self.count)
-        _go_down(self.downwards, memories, adjoints, self.takes_long)
+        for k in range(len(self.nodes) - 1, -1, -1):
+            if self.takes_long:
+                check_time()
+            for a, part in zip(self.args[k], self.steps[k].down(memories[k], adjoints[k]), strict=True):
+                adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
         return adjoints
 
     def placed(self, adjoints: list[Any]) -> Array:
@@ -245,108 +218,5 @@ class Program:
 
     def value_and_gradient(self, scores: Array) -> tuple[float, Array]:
         """Return the risk and its gradient (a subgradient) in the scores."""
-        top = self._top
-        values: list[Any] = [None] * len(self.nodes)
-        memories, adjoints = values.copy(), top.seeds.copy()
-        for k, places in top.gathers:
-            values[k] = scores[places]
-        for k, leaf in top.differences:
-            values[k] = leaf.entries(scores)
-        _go_up(top.upwards, values, memories, self.takes_long)
-        value = top.constant + float(top.slope @ scores)
-        for k in top.curved:
-            value += float(top.seeds[k] @ values[k])
-        _go_down(top.downwards, memories, adjoints, self.takes_long)
-        if top.is_whole:
-            return value, top.slope + adjoints[top.gathers[0][0]]
-        gradient = top.slope.copy()
-        for k, places in top.gathers:
-            gradient[places] += adjoints[k]
-        for k, leaf in top.differences:
-            leaf.place(adjoints[k], gradient)
-        return value, gradient
-
-    @cached_property
-    def inner(self) -> set[int]:
-        """The nodes that curved ones are functions of; the others are above them, and have the same adjoints always."""
-        found: set[int] = set()
-        for k in range(len(self.nodes) - 1, -1, -1):
-            if k in found or not isinstance(self.nodes[k], tree.Affine | tree.Dot):
-                found.update(self.args[k])
-        return found
-
-    @cached_property
-    def _top(self) -> _Top:
-        return _Top(self)
-
-
-class _Top:
-    """The risk as an affine function of scores, and of the curved nodes that affine ones alone are above of."""
-
-    def __init__(self, program: Program) -> None:
-        nodes, inner = program.nodes, program.inner
-        linear = [isinstance(node, tree.Affine | tree.Dot) for node in nodes]
-        #: The adjoints of these nodes, where they have any.
-        self.seeds: list[Any] = [None] * len(nodes)
-        self.seeds[-1] = np.ones(program.count)
-        slope, zeros = np.zeros(program.rows), []
-        for k, node in enumerate(nodes):
-            if linear[k]:
-                zeros.append(program.steps[k].up(*[zeros[a] for a in program.args[k]])[0])
-            else:
-                zeros.append(np.zeros(program.count if node.axis is None else len(node.axis.rows)))
-        #: The risk where scores and curved nodes are 0.
-        self.constant = float(np.add.reduce(zeros[-1]))
-        for k in range(len(nodes) - 1, -1, -1):
-            node, seed = nodes[k], self.seeds[k]
-            if seed is None or not (linear[k] or isinstance(node, tree.Scores)):
-                continue
-            self.seeds[k] = None
-            if isinstance(node, tree.Scores):
-                node.place(seed, slope)
-            for a, part in zip(
-                program.args[k], program.steps[k].down(None, seed) if linear[k] else (), strict=True
-            ):
-                self.seeds[a] = part if self.seeds[a] is None else self.seeds[a] + part
-        #: The slope in the scores.
-        self.slope = slope
-        #: The places of the curved nodes.
-        self.curved = [k for k, seed in enumerate(self.seeds) if seed is not None]
-        kept = inner | set(self.curved)
-        self.upwards = [one for one in program.upwards if one[0] in kept]
-        self.downwards = [one for one in program.downwards if one[0] in kept]
-        self.gathers = [one for one in program.gathers if one[0] in kept]
-        self.differences = [one for one in program.differences if one[0] in kept]
-        #: Whether the only group is all rows.
-        groups = [leaf for k, leaf in program.leaves if k in kept]
-        self.is_whole = len(self.gathers) == len(groups) == 1 and _is_all(groups[0].axis.places, program.rows)
-
-
-def _is_all(places: Any, rows: int) -> bool:
-    return isinstance(places, slice) and (places.start, places.stop) == (0, rows)
-
-
-def _go_up(plan: list[Any], values: list[Any], memories: list[Any], takes_long: bool) -> None:
-    """Fill in values and memories of nodes."""
-    for k, up, factor, args, only in plan:
-        if takes_long:
-            check_time()
-        if factor is not None:
-            values[k] = factor * values[only]
-        else:
-            found = up(values[only]) if only >= 0 else up(*map(values.__getitem__, args))
-            values[k], memories[k] = found
-
-
-def _go_down(plan: list[Any], memories: list[Any], adjoints: list[Any], takes_long: bool) -> None:
-    """Fill in adjoints of nodes."""
-    for k, down, pull, carries, args, only in plan:
-        if takes_long:
-            check_time()
-        u = adjoints[k]
-        if carries or pull is not None:
-            part, before = (memories[k] if carries else pull) * u, adjoints[only]
-            adjoints[only] = part if before is None else before + part
-            continue
-        for a, part in zip(args, down(memories[k], u), strict=True):
-            adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
+        values, memories = self.up(scores)
+        return float(np.add.reduce(values[-1])), self.placed(self.down(memories))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from convexrank.modelling.expressions import (
     PairMeans,
     PairSums,
     Scores,
+    SharedMeans,
 )
 from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
 from convexrank.modelling.kernels.pairs import pair_kernel
@@ -36,36 +37,27 @@ Array = np.ndarray
 _NEAR = 1e-4
 
 
-class Step:
+class Step(NamedTuple):
     """A node's own value, and the product of its transposed Jacobian with adjoints.
 
     ``up(*arguments)`` returns the value and whatever ``down`` needs of it; ``down(memory, adjoint)`` returns the
     adjoints of the arguments. For leaves the argument of ``up`` is the vector of all scores.
-
-    Where ``factor`` is not None, ``up`` and ``down`` are products with it. Where ``pull`` is not None, ``down`` is a
-    product with that; with ``carries``, one of memory and adjoint. Who knows that calls no function.
-
-    ``adjoint`` is that of sums over pairs, where it is the same at all scores.
     """
-
-    def __init__(self, node: Node, adjoint: Array | None = None) -> None:
-        self.node = node
-        self.up, self.down = _of_pairs(node, adjoint) if isinstance(node, PairSums) else bound(node)
-        self.factor = node.terms[0][0] if isinstance(node, Affine) and _is_multiple(node) else None
-        one_query = not isinstance(node, Scores) and node.leaf.axis.count == 1
-        self.pull = node.shares if isinstance(node, Dot) and one_query else self.factor
-        self.carries = isinstance(node, Elementwise) or (isinstance(node, LogSumExp | Highest) and one_query)
 
     up: Callable[..., tuple[Array, Any]]
     down: Callable[[Any, Array], tuple[Any, ...]]
 
 
-def bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any, Array], tuple[Any, ...]]]:
+def step_of(node: Node, adjoint: Array | None = None) -> Step:
+    """Return the step of a node; the adjoint is that of sums over pairs, where it is the same at all scores."""
+    return Step(*(_of_pairs(node, adjoint) if isinstance(node, PairSums) else _bound(node)))
+
+
+def _bound(node: Node) -> tuple[Callable[..., tuple[Array, Any]], Callable[[Any, Array], tuple[Any, ...]]]:
     """Return what gives value and memory, and what gives the adjoints of the arguments."""
     match node:
         case Scores():
-            places = node.axis.places
-            return lambda scores: (scores[places], None), lambda memory, u: ()
+            return lambda scores: (node.entries(scores), None), lambda memory, u: ()
         case Affine():
             return _of_affine(node)
         case Dot():
@@ -217,6 +209,14 @@ def weights_at(node: PairSums, upper: Array) -> Array:
     return highest_shares(node.lowest, -upper) if isinstance(node, PairMeans) else node.weights
 
 
+def kernel_values(node: PairSums, kernel: Any, weights: Array) -> tuple[Array, Any]:
+    """Return sums over pairs with some weights of the upper rows, and their memory."""
+    value, slope = kernel.sums(weights, (0, 1), to_lower=True)
+    if isinstance(node, SharedMeans):
+        value = value - node.axis.spread(node.paid)
+    return value, (kernel, slope, None, weights)
+
+
 def _of_pairs(node: PairSums, adjoint: Array | None) -> tuple[Any, Any]:
     """Sums over pairs; both sides come from one pass where the adjoint is known before the scores are."""
     make, fixed = pair_kernel(node), None if isinstance(node, PairMeans) else node.weights
@@ -225,8 +225,7 @@ def _of_pairs(node: PairSums, adjoint: Array | None) -> tuple[Any, Any]:
         kernel, weights = make(upper, lower), weights_at(node, upper) if fixed is None else fixed
         both = None if adjoint is None else getattr(kernel, "both", None)
         if both is None:
-            value, slope = kernel.sums(weights, (0, 1), to_lower=True)
-            return value, (kernel, slope, None, weights)
+            return kernel_values(node, kernel, weights)
         value, slope, back = both(weights, adjoint)
         return value, (kernel, slope, back, weights)
 

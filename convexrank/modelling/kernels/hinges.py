@@ -2,8 +2,6 @@
 
 Compiled loops: sort each query, cut an order into segments, and running sums of powers of distances.
 
-Pair sums of polynomials in :math:`(1+x)_+` between a few grades: one pass by score, with running sums by grade.
-
 Pair sums of polynomials in :math:`(1+x)_+` between many grades: a sweep by score over Fenwick trees by grade.
 
 O(n log n), compiled by numba. The sums are of powers of the scores, taken near the middle of each query.
@@ -20,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.modelling.expressions import PairSums
+from convexrank.modelling.expressions import Axis, PairSums
 
 Array = np.ndarray
 
@@ -112,6 +110,12 @@ def sorted_runs() -> tuple[Callable[..., Any], ...]:
     return sort, cut, run
 
 
+def rising_orders(sides: list[tuple[Array, Axis]]) -> list[Array]:
+    """Return the order of the points of each side, query by query."""
+    sort = sorted_runs()[0]
+    return [sort(x, axis.starts) if axis.count > 1 else np.argsort(x) for x, axis in sides]
+
+
 def segments(node: PairSums) -> list[tuple[Array, Array, int]]:
     """Return segments of upper and of lower rows, all pairs of which count, and their number; −1 for rows without one.
 
@@ -122,73 +126,13 @@ def segments(node: PairSums) -> list[tuple[Array, Array, int]]:
     if "_segments" in kept:
         return kept["_segments"]
     up = node.upper_axis.query
-    ranks, found = np.unique(np.asarray(node.grades), return_inverse=True)[1].ravel(), []
+    (ranks, _), found = node.ranks, []
     for bit in range(int(ranks.max()).bit_length()):
         names, segment = np.unique(up * (len(ranks) + 1) + (ranks >> (bit + 1)), return_inverse=True)
         is_upper = (ranks >> bit) & 1 == 1
         found.append((np.where(is_upper, segment, -1), np.where(is_upper, -1, segment), len(names)))
     kept["_segments"] = found
     return found
-
-
-#: Grades that have sums of their own: as many numbers as processors add at once.
-MOST_GRADES = 8
-
-
-@cache
-def grade_sums() -> Callable[..., Any]:
-    """Compile on first use: ``run(sign, x, rows, ranks, w, y, others, starts, sums)``.
-
-    It writes :math:`\\sum w_j|y - x_j|^m`, m = 0, 1 and, where there is room for them, 2, over the points x_j before
-    each point y of the same query whose rank is higher: upwards with sign 1, downwards with −1 and ranks turned around.
-    All terms have the sign of w_j, so that nothing cancels.
-    """
-    from convexrank.backend.numba_cache import compiled
-
-    @compiled()
-    def run(
-        sign: float,
-        x: Array,
-        rows: Array,
-        ranks: Array,
-        w: Array,
-        y: Array,
-        others: Array,
-        starts: Array,
-        sums: Array,
-    ) -> None:  # pragma: no cover
-        step, squares = 1 if sign > 0.0 else -1, len(sums) > 2
-        # powers 0, 1 and 2 one after another, for each rank of y those of higher ranks
-        kept, below = np.zeros(24), np.tri(8, 8, -1)
-        for query in range(len(starts) - 1):
-            size = starts[query + 1] - starts[query]
-            first = starts[query] if step == 1 else starts[query + 1] - 1
-            kept[:] = 0.0
-            entered, before = 0, sign * x[rows[first]]
-            for place in range(size):
-                target = others[first + step * place]
-                at, rank = sign * y[target], ranks[target]
-                while entered < size:
-                    row = rows[first + step * entered]
-                    if not sign * x[row] < at:
-                        break
-                    gap, before = sign * x[row] - before, sign * x[row]
-                    weight, higher = w[row], below[ranks[row]]
-                    if squares:
-                        for r in range(8):
-                            kept[16 + r] += gap * (2.0 * kept[8 + r] + gap * kept[r])
-                    for r in range(8):
-                        kept[8 + r] += gap * kept[r]
-                    for r in range(8):
-                        kept[r] += weight * higher[r]
-                    entered += 1
-                gap = at - before if entered else 0.0
-                sums[0, target] = kept[rank]
-                sums[1, target] = kept[8 + rank] + gap * kept[rank]
-                if squares:
-                    sums[2, target] = kept[16 + rank] + gap * (2.0 * kept[8 + rank] + gap * kept[rank])
-
-    return run
 
 
 @cache
@@ -246,18 +190,14 @@ class SweptPairs:
     def __init__(
         self,
         node: PairSums,
-        ranks: tuple[Array, Array],
         upper: Array,
         lower: Array,
         rising: list[Array] | None = None,
     ) -> None:
-        axis = node.axis
-        self.node, self.ranks = node, ranks
-        sides = (upper,) if upper is lower else (upper, lower)
-        if rising is None and axis.count == 1:
-            rising = [np.argsort(x) for x in sides]
-        elif rising is None:
-            rising = [np.lexsort((x, axis.query)) for x in sides]
+        (ranks, counts), axis = node.ranks, node.axis
+        self.node, self.ranks = node, (ranks, int(counts.max()) - 1 - ranks)
+        if rising is None:
+            rising = rising_orders([(x, axis) for x in ((upper,) if upper is lower else (upper, lower))])
         middle = upper[rising[0][(axis.starts[:-1] + axis.starts[1:]) // 2]]
         self.points = upper - axis.spread(middle), lower - axis.spread(middle)
         self.rising = rising[0], rising[-1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Protocol, Self
 
 import numpy as np
@@ -26,9 +26,8 @@ from convexrank.modelling.kernels.exponentials import (
     layout_of,
 )
 from convexrank.modelling.kernels.hinges import (
-    MOST_GRADES,
     SweptPairs,
-    grade_sums,
+    rising_orders,
     segments,
     sorted_runs,
     window_loops,
@@ -41,8 +40,8 @@ Array = np.ndarray
 _BLOCK, _KEPT = 1 << 16, 1 << 21
 # Upper rows within the width of a hinge that tell how many of all rows are near its kink.
 _WITHIN = 64
-# Up to this many grades have running sums of their own.
-_FEW_GRADES = MOST_GRADES
+# Up to this many grades of a query are split by their bits.
+_FEW_GRADES = 32
 
 
 class PairKernel(Protocol):
@@ -60,10 +59,10 @@ def pair_kernel(node: PairSums) -> Callable[[Array, Array], PairKernel]:
     """Return what makes the kernel of an atom at the scores of upper and of lower rows."""
     function = node.function
     if function.window is not None:
-        splits = None if node.grades is None else segments(node)
-        return lambda upper, lower: WindowedPairs(node, upper, lower, splits)
+        return lambda upper, lower: WindowedPairs(node, upper, lower)
     if function.coefficients is not None and len(function.coefficients) <= 3:  # squares at most
-        return _sorted(node)
+        many = node.grades is not None and int(node.ranks[1].max()) > _FEW_GRADES
+        return lambda upper, lower: (SweptPairs if many else SortedPairs)(node, upper, lower)
     if function is functions.exp and node.grades is None:
         return lambda upper, lower: FactoredPairs(node, upper, lower)
     if is_running(node):
@@ -77,21 +76,6 @@ def pair_kernel(node: PairSums) -> Callable[[Array, Array], PairKernel]:
 def is_running(node: PairSums) -> bool:
     """Return whether sums over pairs are running sums, of the exponential between grades."""
     return node.function is functions.exp and node.grades is not None
-
-
-def _sorted(node: PairSums) -> Callable[[Array, Array], PairKernel]:
-    """Running sums for each grade, or a sweep where they are too many."""
-    if node.grades is None:
-        return lambda upper, lower: SortedPairs(node, upper, lower)
-    ranks, counts = node.ranks
-    highest = int(counts.max()) - 1
-
-    def swept(upper: Array, lower: Array, rising: list[Array] | None = None) -> SweptPairs:
-        return SweptPairs(node, (ranks, highest - ranks), upper, lower, rising)
-
-    if highest + 1 > _FEW_GRADES:
-        return swept
-    return lambda upper, lower: FewGrades(node, (ranks, highest - ranks), upper, lower, swept)
 
 
 def _logistic(node: PairSums, upper: Array, lower: Array) -> PairKernel:
@@ -121,34 +105,23 @@ def _of_rows(weights: Array, count: int) -> Array:
 
 
 class SortedPairs:
-    """A polynomial in (1 + x)₊ between two groups, O(n log n).
+    """A polynomial in (1 + x)₊ between two groups, or between a few grades of the same rows, O(n log n).
 
     Upper rows stand at x_i, lower rows at 1 + x_k; a pair counts where the upper row comes first. Running sums of
     powers of distances have terms of one sign, so that nothing cancels.
     """
 
-    takes_columns = False
-
-    def __init__(
-        self,
-        node: PairSums,
-        upper: Array,
-        lower: Array,
-        splits: list[tuple[Array, Array, int]] | None = None,
-    ) -> None:
+    def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
         self.node, self.points = node, (upper, 1.0 + lower)
-        sort, cut, self.run = sorted_runs()
+        self.takes_columns = node.grades is not None
+        _, cut, self.run = sorted_runs()
         given = [(upper, node.upper_axis), (lower, node.axis)]
-        self.orders = [
-            sort(x, axis.starts) if axis.count > 1 else np.argsort(x)
-            for x, axis in (given[:1] if node.upper is node.lower else given)
-        ]
-        if splits is None:  # all pairs of a query count
-            sides = [((self.orders[0], node.upper_axis.starts), (self.orders[-1], node.axis.starts))]
+        self.orders = orders = rising_orders(given[:1] if node.upper is node.lower else given)
+        if node.grades is None:  # all pairs of a query count
+            sides = [((orders[0], node.upper_axis.starts), (orders[-1], node.axis.starts))]
         else:
             sides = [
-                (cut(self.orders[0], up, count), cut(self.orders[-1], low, count))
-                for up, low, count in splits
+                (cut(orders[0], up, count), cut(orders[-1], low, count)) for up, low, count in segments(node)
             ]
         x, y = self.points
         self.sides = [((x[ups[0]], *ups), (y[lows[0]], *lows)) for ups, lows in sides]
@@ -157,6 +130,9 @@ class SortedPairs:
 
     def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
         """Return Σ w φ⁽ʲ⁾ over the partners."""
+        if np.ndim(weights) == 2:  # many columns at once take a sweep
+            swept = SweptPairs(self.node, self.points[0], self.points[1] - 1.0, self.orders)
+            return swept.sums(weights, derivatives, to_lower=to_lower)
         last = self._last.get(to_lower)
         if last is None or not np.array_equal(last[0], weights):
             last = self._last[to_lower] = weights, self._powers(weights, to_lower)
@@ -185,53 +161,13 @@ class SortedPairs:
         one = end[:, None] * zero - one
         return coefficients[1] * zero + 2.0 * coefficients[2] * one, 2.0 * coefficients[2] * zero
 
-    @property
-    def _count(self) -> int:
-        """How many powers there are: two at least, squares where they are needed."""
-        return max(2, len(self.node.function.coefficients or ()))
-
     def _powers(self, weights: Array, to_lower: bool) -> Array:
-        """Sums of powers of distances over the partners, from 0 to the degree."""
+        """Sums of powers of distances over the partners, from 0 to the degree, and to 1 at least."""
         here, there = (0, 1) if to_lower else (1, 0)
-        powers = np.zeros((self._count, len(self.points[there])))
+        powers = np.zeros((max(2, len(self.node.function.coefficients or ())), len(self.points[there])))
         weights = _of_rows(weights, len(self.points[here]))
         for sides in self.sides:
             self.run(1.0 if to_lower else -1.0, *sides[here], weights, *sides[there], powers)
-        return powers
-
-
-class FewGrades(SortedPairs):
-    """A polynomial in (1 + x)₊ between a few grades of the same rows, one after the other by score, O(n log n)."""
-
-    takes_columns = True
-
-    def __init__(
-        self,
-        node: PairSums,
-        ranks: tuple[Array, Array],
-        upper: Array,
-        lower: Array,
-        swept: Callable[[Array, Array, list[Array]], SweptPairs],
-    ) -> None:
-        super().__init__(node, upper, lower, [])
-        # many columns at once take a sweep, which sorts no more
-        self._ranks, self._swept = ranks, partial(swept, upper, lower, self.orders)
-
-    def sums(self, weights: Array, derivatives: tuple[int, ...], *, to_lower: bool) -> list[Array]:
-        """Return Σ w φ⁽ʲ⁾ over the partners."""
-        if np.ndim(weights) == 2:
-            return self._swept().sums(weights, derivatives, to_lower=to_lower)
-        return super().sums(weights, derivatives, to_lower=to_lower)
-
-    def _powers(self, weights: Array, to_lower: bool) -> Array:
-        """Sums of powers of distances over the partners, from 0 to the degree."""
-        here, there = (0, 1) if to_lower else (1, 0)
-        x, y = self.points[here], self.points[there]
-        weights = _of_rows(weights, len(x))
-        powers = np.empty((self._count, len(y)))
-        entering = x, self.orders[-here], self._ranks[here], weights
-        layout = y, self.orders[-there], self.node.axis.starts
-        grade_sums()(1.0 if to_lower else -1.0, *entering, *layout, powers)
         return powers
 
 
@@ -279,17 +215,12 @@ class WindowedPairs(SortedPairs):
     With short = 1 + x_k − x_i a pair is short²/(2μ) where short is between 0 and μ; beyond, short − μ/2, by a sort.
     """
 
-    def __init__(
-        self,
-        node: PairSums,
-        upper: Array,
-        lower: Array,
-        splits: list[tuple[Array, Array, int]] | None = None,
-    ) -> None:
+    def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
         # only differences of a query matter, and near 0 they have less rounding
         up, low = node.upper_axis, node.axis
         middle = up.sums(upper) / up.sizes
-        super().__init__(node, upper - up.spread(middle), lower - low.spread(middle), splits)
+        super().__init__(node, upper - up.spread(middle), lower - low.spread(middle))
+        self.takes_columns = False
         self.factor, self.width = node.function.window or (1.0, 0.0)
         self._of_lower: _Parts | None = None
 
@@ -370,6 +301,7 @@ class FactoredPairs:
     takes_columns = False
 
     def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
+        self.node, self.scores = node, (upper, lower)
         # the largest factor of either side of a query is 1
         self.sides = (node.upper_axis, -upper), (node.axis, lower)
         self.tops = [axis.highest(x) for axis, x in self.sides]
@@ -384,6 +316,20 @@ class FactoredPairs:
         whole = self.sides[here][0].sums(weights * self.factors[here])
         found = np.exp(x + axis.spread(self.tops[here])) * axis.spread(whole)
         return [found for _ in derivatives]
+
+    def bent(self, most: int) -> tuple[Array, Array, float] | None:
+        """Return the pairs with φ″ > 0 where there are few: all pairs have it, so that there are none."""
+        return None
+
+    def among(self, up: Array, low: Array) -> FactoredPairs:
+        """Return the sums between some upper and some lower rows of one query."""
+        return FactoredPairs(some_rows(self.node, up, low), self.scores[0][up], self.scores[1][low])
+
+    def of_columns(self, weights: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns of weights of all upper rows."""
+        (top,), _ = self.tops
+        found = np.exp(self.scores[1] + top)[:, None] * (self.factors[0] @ weights)
+        return found, found
 
 
 class BlockedPairs:
