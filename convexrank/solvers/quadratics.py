@@ -20,7 +20,7 @@ ROUND = 4
 _RIDGES = (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)
 # Turns of sweeps and of a linear system for the weights in use.
 _TURNS = 100
-# The power of the share of a way that keeps all signs, from which on the model falls, by which lengths shrink at a time.
+# Lengths are tried from the whole way down to the share that keeps all signs: they shrink by this power of it.
 _TRIALS = 0.25
 # Below this share of itself a weight on its way to 0 is there.
 _PASSED = 1e-12

@@ -231,7 +231,7 @@ class _There:
         bends, lowest = hessian / scales / scales[:, None], np.full(len(slopes), -math.inf)
         with np.errstate(over="ignore", invalid="ignore"):  # where nothing bends the quadratic
             step = minimum_with_l1(bends, slopes / strengths, point, lowest, 1.0, _SWEEPS, _ENDED, worth)
-        return np.where(step == -point, -self.w, step / strengths)
+            return np.where(step == -point, -self.w, step / strengths)
 
     def at(self, width: float) -> Array:
         """Return the point of the path's tangent at another width; this point where that is far away."""
