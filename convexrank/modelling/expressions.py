@@ -270,6 +270,14 @@ class Affine(Node):
         """Return whether a term has one number per query, and the sum one per row."""
         return node.axis is None and self.axis is not None
 
+    def spread(self, node: Node, x: Any) -> Any:
+        """Return the numbers of a term for the entries of the sum: those of queries for each row."""
+        return x if self.axis is None or node.axis is not None else self.axis.spread(x)
+
+    def gathered(self, node: Node, u: Any) -> Any:
+        """Return numbers of the entries for those of a term: the transpose of ``spread``."""
+        return u if self.axis is None or node.axis is not None else self.axis.sums(u)
+
     def __str__(self) -> str:
         words = []
         for factor, node in self.terms:

@@ -153,10 +153,8 @@ def _push(node: tree.Node, memory: Any, dx: list[Any]) -> Any:
     """The Jacobian of an atom times dx."""
     match node:
         case tree.Affine():
-            return sum(
-                c * (node.axis.spread(one) if node.is_level(part) and node.axis is not None else one)
-                for (c, part), one in zip(node.terms, dx, strict=True)
-            )
+            terms = zip(node.terms, dx, strict=True)
+            return sum(c * node.spread(part, one) for (c, part), one in terms)
         case tree.Dot():
             return node.over.sums(node.shares * dx[0])
         case tree.Elementwise():

@@ -245,10 +245,6 @@ def _up(program: Program, rule: Callable[..., Any]) -> Any:
     return found[-1]
 
 
-def _spread(node: tree.Affine, part: tree.Node, x: Array) -> Array:
-    return node.axis.spread(x) if node.is_level(part) and node.axis is not None else x
-
-
 def _same(a: Array, b: Any) -> bool:
     """Return whether slopes are equal, up to the rounding of shares."""
     return bool(np.abs(a - b).max() <= 1e-12 * max(1.0, float(np.abs(a).max())))
@@ -279,7 +275,7 @@ def _slopes(node: tree.Node, d: Array, *x: Array) -> Array:
             return Numpy().gathered(d, node)
         case tree.Affine():
             terms = zip(node.terms, x, strict=True)
-            return sum((_times(c, _spread(node, part, one)) for (c, part), one in terms), np.zeros(1))
+            return sum((_times(c, node.spread(part, one)) for (c, part), one in terms), np.zeros(1))
         case tree.Dot():
             return node.over.sums(_times(node.shares, x[0]))
         case tree.LogSumExp() | Threshold():
@@ -335,7 +331,7 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
                 return slopes, np.zeros(len(slopes), dtype=bool)
             case tree.Affine():
                 terms = zip(node.terms, x, strict=True)
-                parts = [(np.asarray(c) != 0.0) & _spread(node, part, one[1]) for (c, part), one in terms]
+                parts = [(np.asarray(c) != 0.0) & node.spread(part, one[1]) for (c, part), one in terms]
                 return slopes, np.logical_or.reduce(np.broadcast_arrays(*parts))
             case tree.Dot():
                 return slopes, node.over.highest((node.shares > 0.0) & x[0][1])
@@ -388,7 +384,7 @@ def _least(node: tree.Node, *x: Array) -> Array:
             found = np.asarray(node.constant, dtype=np.float64)
             size = np.abs(found)
             for (c, part), one in zip(node.terms, x, strict=True):
-                below = _times(c, _spread(node, part, one) if np.ndim(one) else one)
+                below = _times(c, node.spread(part, one) if np.ndim(one) else one)
                 below = np.where(np.asarray(c) < 0.0, -math.inf, below)
                 found, size = found + below, size + np.abs(below)
             return found - _ROUNDING * size
@@ -480,7 +476,7 @@ def shift(program: Program) -> float | None:
             case tree.Affine():
                 terms = zip(node.terms, x, strict=True)
                 return sum(
-                    [c * (_spread(node, part, one) if np.ndim(one) else one) for (c, part), one in terms]
+                    [c * (node.spread(part, one) if np.ndim(one) else one) for (c, part), one in terms]
                 )
             case tree.Dot():
                 return node.over.sums(node.shares * x[0])

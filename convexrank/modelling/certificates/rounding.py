@@ -56,10 +56,8 @@ def _sizes(node: tree.Node, u: Any, value: Array, parts: tuple[Any, ...], x: lis
         case tree.Affine():
             size, found = np.abs(node.constant), []
             for (c, part), one in zip(node.terms, x, strict=True):
-                level = node.is_level(part) and node.axis is not None
-                size = size + np.abs(c) * (node.axis.spread(one) if level and node.axis is not None else one)
-                pull = np.abs(c) * u
-                found.append(node.axis.sums(pull) if level and node.axis is not None else pull)
+                size = size + np.abs(c) * node.spread(part, one)
+                found.append(node.gathered(part, np.abs(c) * u))
             return u * size, found
         case tree.Dot():
             pull = np.abs(node.shares) * node.over.spread(u)

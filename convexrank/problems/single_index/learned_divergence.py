@@ -23,8 +23,8 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links import Link, fit_link
-from convexrank.links.fitting import HasLink, RestrictedRisk, check_range, cut_off, restricted_marginal
-from convexrank.links.marginal_cost import MarginalRisk, expected_targets, power_marginal, projected_targets
+from convexrank.links.fitting import HasLink, MarginalRisk, check_range, cut_off, restricted_marginal
+from convexrank.links.marginal_cost import expected_targets, power_marginal, projected_targets
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.single_index._kernel_features import centred_square_norm
@@ -392,10 +392,7 @@ class LearnedDivergence(PublishedField):
         self._require("marginal", "the objective")
         if self._beyond:
             return RiskData(HostRisk(self._risk_and_score_gradient), (), (self.rows,))
-        if self.output_range is None or self.smooth is None:
-            return RiskData(MarginalRisk(self.strong, self.smooth), self.y, (self.rows,))
-        cost = RestrictedRisk(self.strong, self.smooth, self.output_range)
-        return RiskData(cost, self.y, (self.rows,))
+        return RiskData(MarginalRisk(self.strong, self.smooth, self.output_range), self.y, (self.rows,))
 
     def expected(self, w: Any) -> Array:
         """Return the learned link at the scores, s(θ), shape (n,): y plus n times the risk's slope in the scores."""

@@ -324,13 +324,11 @@ def good_instances(
     """Return plain instances of different sizes, each with several vectors of scores."""
     rng = np.random.default_rng([seed, 1])
     found: list[list[Instance]] = []
-    for _ in range(4 * _GOOD):
+    for _ in range(_GOOD):
         drawn = draw(rng, design, "plain", caller.takes_queries)
         vectors = 0.8 * rng.normal(size=(_VECTORS, len(drawn)))
         vectors[0] = 0.0
         found.append([drawn.changed(scores=scores) for scores in vectors])
-        if len(found) == _GOOD:
-            break
     return found
 
 
