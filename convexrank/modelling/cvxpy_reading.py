@@ -185,9 +185,8 @@ class Cvxpy(Language):
         costs = node.function.read(self, lower[low] - upper[up])
         if not isinstance(node, tree.PairMeans):
             return self.scatter(low, self.cp.multiply(node.weights[up], costs), count)
-        if (
-            node.lowest.is_even and count <= _ATOMS
-        ):  # an atom has the value itself, where a variable is solved for
+        # an atom has the value itself, where a variable is solved for
+        if node.lowest.is_even and count <= _ATOMS:
             masses = enumerate(node.lowest.masses[node.axis.query].tolist())
             return self.cp.hstack(
                 [self.cp.sum_largest(costs[np.flatnonzero(low == k)], m) / m for k, m in masses]

@@ -90,11 +90,9 @@ def _product(c: Any, factor: Any) -> Any:
     """The product, which remembers its factors where it is rounded."""
     one, other = plain(c), plain(factor)
     numbers = isinstance(one, float) and isinstance(other, float)
-    return (
-        recorded(c) * factor
-        if numbers and abs(one) not in _EXACT and abs(other) not in _EXACT
-        else c * factor
-    )
+    if numbers and abs(one) not in _EXACT and abs(other) not in _EXACT:
+        return recorded(c) * factor
+    return c * factor
 
 
 class Node:
@@ -626,6 +624,11 @@ def each_pair_a_row(node: Node, known: dict[int, Any] | None = None) -> Node:
             found = _renewed(node, args)
         known[id(node)] = found
     return known[id(node)]
+
+
+def is_curved(node: Node) -> bool:
+    """Return whether an atom has multipliers of its own."""
+    return not isinstance(node, Scores | Affine | Dot)
 
 
 def is_affine(node: Node) -> bool:

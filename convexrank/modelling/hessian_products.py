@@ -51,15 +51,8 @@ def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]
 
 def has_pair_hessian(program: Program) -> bool:
     """Return whether nothing bends but sums over pairs of rows, and nothing curved depends on these."""
-    curved = [
-        k
-        for k, node in enumerate(program.nodes)
-        if not isinstance(node, tree.Scores | tree.Affine | tree.Dot)
-    ]
-    return all(
-        k in program.constant_adjoints and all(a in program.own_factors for a in program.args[k])
-        for k in curved
-    )
+    curved, own = (k for k, node in enumerate(program.nodes) if tree.is_curved(node)), program.own_factors
+    return all(k in program.constant_adjoints and own.keys() >= set(program.args[k]) for k in curved)
 
 
 def pair_hessian(program: Program, scores: Array, X: Array) -> tuple[float, Array, Array]:
@@ -140,13 +133,9 @@ def gradient_moved(
         back = program.steps[k].down(memories[k], turned[k]) if np.any(turned[k]) else (0.0,) * len(bent)
         for a, one, two in zip(args, back, bent, strict=True):
             turned[a] = turned[a] + one + two
-    leaves = dict(program.leaves)
-    return program.placed(
-        [
-            np.broadcast_to(part, leaves[k].axis.rows.shape) if k in leaves else None
-            for k, part in enumerate(turned)
-        ]
-    )
+    for k, leaf in program.leaves:
+        turned[k] = np.broadcast_to(turned[k], leaf.axis.rows.shape)
+    return program.placed(turned)
 
 
 def _push(node: tree.Node, memory: Any, dx: list[Any]) -> Any:

@@ -123,10 +123,8 @@ class _System:
             kinds, number = np.unique(np.stack([low.query, node.grades]), axis=1, return_inverse=True)
             number, count = number.ravel(), kinds.shape[1]
             last = np.append(np.diff(kinds[0]) != 0.0, True)
-            lower, upper = (
-                np.flatnonzero(~last[number]),
-                np.flatnonzero(~np.insert(last, 0, True)[:-1][number]),
-            )
+            lower = np.flatnonzero(~last[number])
+            upper = np.flatnonzero(~np.insert(last, 0, True)[:-1][number])
             below, above = number[lower], number[upper] - 1
             # a row of a grade between two others need not have the same number as an upper and as a lower row
             following = np.flatnonzero(~last) + 1 if node.upper is not node.lower else following
@@ -356,12 +354,10 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
                 return slopes, of(node.function, *x[0])
             case tree.PairSums():
                 # a mean over the lowest counts one at the border
-                top = (
-                    node.axis.spread(-border_of(node.lowest, -x[0][0]))
-                    if isinstance(node, tree.PairMeans)
-                    else highest_partner(node, x[0][0])
-                )
-                lowest = x[1][0] - top
+                if isinstance(node, tree.PairMeans):
+                    lowest = x[1][0] + node.axis.spread(border_of(node.lowest, -x[0][0]))
+                else:
+                    lowest = x[1][0] - highest_partner(node, x[0][0])
                 return slopes, of(node.function, lowest, np.zeros(len(lowest), dtype=bool))
             case _:
                 raise TypeError(f"{type(node).__name__} has no recession function.")

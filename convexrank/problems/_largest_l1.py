@@ -123,11 +123,9 @@ def proved_zeros(risk: LinearRisk, rows: Columnwise, w: Array, witness: Witness 
     slopes = np.asarray(transposed_times(rows.X, pull), dtype=np.float64)
     reach = movement(*bends_and_ranges, steepness, gap) * (1.0 + 64.0 * EPS)
     reach += rounding(len(pull) + len(w)) * float(np.abs(pull) @ rows.row_lengths)
-    steep = (
-        np.abs(slopes)
-        if penalty.nonnegative is None
-        else np.where(penalty.nonnegative, -slopes, np.abs(slopes))
-    )
+    steep = np.abs(slopes)
+    if penalty.nonnegative is not None:
+        steep = np.where(penalty.nonnegative, -slopes, steep)
     return steep + reach < penalty.l1 * (1.0 - 8.0 * EPS)
 
 
@@ -144,10 +142,8 @@ def _evidence(
     elif witness is not None:
         lower, everywhere = witness_bound(risk, witness, math.inf)
         if everywhere and math.isfinite(lower):
-            points, shares = (
-                np.atleast_2d(np.asarray(witness.points, dtype=np.float64)),
-                np.asarray(witness.weights),
-            )
+            points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
+            shares = np.asarray(witness.weights)
             gap = value - lower + error
     if not 0.0 <= gap < math.inf:
         return None

@@ -655,11 +655,9 @@ class LinearScores(Problem):
 
     def _reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a tangent of the risk at w from the definition, with its rounding, for certificates."""
-        return (
-            self._minorant_of(w, width, self._row_lengths)
-            if self._stream is None
-            else self._stream.minorant(w)
-        )
+        if self._stream is None:
+            return self._minorant_of(w, width, self._row_lengths)
+        return self._stream.minorant(w)
 
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return the tangent at w, or what a smoothed risk proves there; rounding is for rows of these lengths."""
@@ -819,9 +817,6 @@ class LinearScores(Problem):
             return Status.SEPARABLE, found.direction, "shown by linear programming"
         # if the risk has a maximum, a direction that does not change the maximum may cost nothing
         if found.kind == "quasi" and self._differentiable:
-            return (
-                Status.SEPARABLE,
-                found.direction,
-                "quasi-separable (some pairs only tie), by linear programming",
-            )
+            detail = "quasi-separable (some pairs only tie), by linear programming"
+            return Status.SEPARABLE, found.direction, detail
         return None

@@ -79,9 +79,8 @@ class DeclaredConjugate:
             node, here = program.nodes[k], maps[k]
             if isinstance(node, tree.Scores) or here is None:
                 continue
-            if isinstance(
-                node, tree.LogSumExp | tree.Highest
-            ):  # shares of each query add up to its own multiplier
+            # shares of each query add up to its own multiplier
+            if isinstance(node, tree.LogSumExp | tree.Highest):
                 sums.append(_spread(node.over).T @ own[k] - here[0])
             if isinstance(node, tree.PairMeans):  # weights of pairs, those of each lower row
                 pairs = node.pair_count

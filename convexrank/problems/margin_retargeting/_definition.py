@@ -30,12 +30,8 @@ def plain_risk(problem: Any, scores: Any) -> float:
     """
     f, y, risk = [float(score) for score in scores], problem.y.tolist(), 0.0
     q = [0.0] * len(f) if problem.center is None else problem.center.tolist()
-    levels, divergence, reg, score_reg = (
-        sorted(set(y)),
-        problem.divergence,
-        problem.target_reg,
-        problem.score_reg,
-    )
+    levels, divergence = sorted(set(y)), problem.divergence
+    reg, score_reg = problem.target_reg, problem.score_reg
     g, kl = generator_of(divergence), isinstance(divergence, KL)
     ends = (-math.inf, math.inf) if problem.bound is None else problem.bound
     low, high = max(ends[0], g.low + _INSIDE), min(ends[1], g.high - _INSIDE)
@@ -53,9 +49,8 @@ def plain_risk(problem: Any, scores: Any) -> float:
         step = [own.index(y[j]) for j in chain]  # the number of margins below
         lift = [sum(margins[:number]) for number in step]
         pull = [share * (f[j] + reg * q[j]) for j in chain]
-        for number, reward in enumerate(
-            rewards
-        ):  # for the least target of a grade less the largest one below
+        # for the least target of a grade less the largest one below
+        for number, reward in enumerate(rewards):
             first = step.index(number + 1)
             pull[first] += share * reward / c
             pull[first - 1] -= share * reward / c
@@ -70,9 +65,8 @@ def plain_risk(problem: Any, scores: Any) -> float:
             return [z + up for z, up in zip(pooled, lift, strict=True)]
 
         if kl:
-            beta = (
-                -sum(f[j] for j in rows) / len(rows) if problem.offsets else 0.0
-            )  # the shortest s; D does not see it
+            # the shortest s; D does not see it
+            beta = -sum(f[j] for j in rows) / len(rows) if problem.offsets else 0.0
             r = targets(root(lambda level, targets=targets: sum(targets(level)) - 1.0, 0.0))
         else:
 

@@ -134,9 +134,8 @@ class PublishedField(LinearScores):
         w = self.check_point(x)
         fitted, (order, ordered) = np.empty(self.rows), self._in_order.order(self.scores(w))
         bounds = -math.inf, math.inf
-        if (
-            self.output_range is not None and self.smooth is not None
-        ):  # without smooth the fit stays among the targets
+        # without smooth the fit stays among the targets
+        if self.output_range is not None and self.smooth is not None:
             bounds = self.output_range
             spread, width = float(ordered[-1] - ordered[0]), bounds[1] - bounds[0]
             if spread / self.smooth > width:
@@ -332,11 +331,9 @@ class LearnedDivergence(PublishedField):
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance; the published field offers no objective."""
         offered = super().capabilities if self.oracle == "marginal" else _OF_A_FIELD
-        return (
-            offered
-            if self.strong is None or self._beyond or not self._held.built
-            else offered | {"Lipschitz"}
-        )
+        if self.strong is None or self._beyond or not self._held.built:
+            return offered
+        return offered | {"Lipschitz"}
 
     @property
     def default_solver(self) -> str:

@@ -349,10 +349,8 @@ def lines_of(formulation: Formulation, caller: Caller, goods: list[list[Instance
         answers = [caller(item) for item in vectors]
         if oracle is None or any(answer.wrong for answer in answers):
             continue
-        risks, values = (
-            np.array([oracle(item.scores)[0] for item in vectors]),
-            np.array([a.value for a in answers]),
-        )
+        risks = np.array([oracle(item.scores)[0] for item in vectors])
+        values = np.array([a.value for a in answers])
         one, other = int(np.argmin(risks)), int(np.argmax(risks))
         if not np.isfinite(risks).all() or risks[other] - risks[one] < 1e-3 * max(1.0, abs(risks[other])):
             continue
