@@ -217,6 +217,17 @@ def queries_of(qid: Any, rows: int) -> list[list[int]]:
     return list(found.values())
 
 
+def sum_over_queries(problem: Any, scores: Any, cost: Callable[[list[float], list[float]], float]) -> float:
+    """Add up a cost of the scores and grades of each query that has an order; with ``normalize`` over its rows."""
+    f, y, risk = [float(score) for score in scores], problem.y.tolist(), 0.0
+    for rows in queries_of(problem.qid, len(f)):
+        grades = [y[j] for j in rows]
+        if max(grades) > min(grades):
+            paid = cost([f[j] for j in rows], grades)
+            risk += paid / len(rows) if problem.normalize else paid
+    return risk
+
+
 def links_of(graph: Any) -> list[tuple[int, int, float]]:
     """Return (from, to, weight) of each link of a graph."""
     ends, sources = graph.offsets.tolist(), graph.sources.tolist()

@@ -12,6 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.design import dense
 from convexrank.backend.interruption import check_time
 from convexrank.backend.jax_oracles import HostRisk
+from convexrank.core.results import Certificate, Witness
 from convexrank.data import QueryGroups, as_groups, check_vector, keep
 from convexrank.data.fields import Recorded, plain, recorded
 from convexrank.data.groups import gains
@@ -185,6 +186,19 @@ class QueryScores(LinearScores):
             slopes.append(slope)
         return float(value), self._join((np.concatenate(slopes),))
 
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Return an estimate of value − optimum, or the length of the gradient: what solvers watch."""
+        return super().gap_estimate(w, value, gradient) if self._convex else float(np.linalg.norm(gradient))
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound value − optimum at x; for a risk that is not convex, return the length of the gradient: a residual."""
+        if self._convex:
+            return super().certificate(x, witness)
+        w = self.check_point(x, "x")
+        value, gradient = self._reference_risk(w)
+        residual = float(np.linalg.norm(gradient + self.l2 * w))
+        return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
+
     def _queries(self) -> list[tuple[Array, Array]]:
         """Row numbers and grades of each query that counts."""
         return [(self._rows[part], self.grades[part]) for part in self.groups.slices]
@@ -290,6 +304,25 @@ class TopProbabilities(GradedQueries):
         entropy = axis.sums(q * np.log((q + (q == 0.0)) * axis.spread(axis.sizes)))
         divergence = log_mean_exp(f.rows) - mean(f.rows, self._worth(f)) + entropy
         return divergence / recorded(axis.sizes) if self.normalize else divergence
+
+    def _plain_worth(self, grades: list[float]) -> list[float]:
+        """Return the same for one query as plain numbers, from the formula."""
+        raise NotImplementedError
+
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
+        from math import exp, log
+
+        from convexrank.problems._plain import sum_over_queries
+
+        def divergence(f: list[float], y: list[float]) -> float:
+            worth, top = self._plain_worth(y), max(f)
+            normalizer = top + log(sum(exp(score - top) for score in f))
+            shares = [value / sum(worth) for value in worth]
+            terms = zip(shares, f, strict=True)
+            return sum(q * (log(q) - (score - normalizer)) for q, score in terms if q > 0.0)
+
+        return sum_over_queries(self, scores, divergence)
 
     def _distributions(self, f: Groups) -> Recorded:
         worth, axis = self._worth(f), f.rows.axis

@@ -78,25 +78,8 @@ class XENDCG(TopProbabilities):
         risk = self._reference_value(self.scores(self.check_point(w)))
         return float(risk + self.query_weights @ entropies)
 
-    def definition(self, scores: Array) -> float:
-        """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
-        from math import exp, log
-
-        from convexrank.problems._plain import queries_of
-
-        f, y, risk = [float(score) for score in scores], self.y.tolist(), 0.0
-        for rows in queries_of(self.qid, len(f)):
-            if max(y[j] for j in rows) == min(y[j] for j in rows):
-                continue
-            total = sum(2.0 ** y[j] - self.gamma for j in rows)
-            top, divergence = max(f[j] for j in rows), 0.0
-            normalizer = top + log(sum(exp(f[j] - top) for j in rows))
-            for j in rows:
-                phi = (2.0 ** y[j] - self.gamma) / total
-                if phi > 0.0:
-                    divergence += phi * log(phi) - phi * (f[j] - normalizer)
-            risk += divergence / len(rows) if self.normalize else divergence
-        return risk
+    def _plain_worth(self, grades: list[float]) -> list[float]:
+        return [2.0**grade - self.gamma for grade in grades]
 
     @classmethod
     def random(cls, seed: int) -> Self:
