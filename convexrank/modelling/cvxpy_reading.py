@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from convexrank.backend.design import picks
 from convexrank.core.elementwise_checks import Limits, model_form, stated
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.highest import border_of
@@ -120,8 +120,7 @@ class Cvxpy(Language):
     @staticmethod
     def scatter(places: Array, x: Any, length: int) -> Any:
         """Add entries at places."""
-        n = len(places)
-        return sparse.csr_array((np.ones(n), (places, np.arange(n))), shape=(length, n)) @ x
+        return picks(places, length).T @ x
 
     def _by_query(self, function: Callable[[Any], Any], x: Any, axis: tree.Axis) -> Any:
         pairs = zip(axis.starts[:-1].tolist(), axis.starts[1:].tolist(), strict=True)

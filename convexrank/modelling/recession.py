@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.design import picks
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.exponentials import highest_partner
@@ -83,8 +84,7 @@ class _System:
     def fresh(self, count: int) -> Any:
         """Return auxiliary numbers."""
         start, self.width = self.width, self.width + count
-        entries = np.ones(count), (np.arange(count), np.arange(start, self.width))
-        return sparse.csr_array(entries, shape=(count, self.width))
+        return sparse.eye_array(count, self.width, k=start, format="csr")
 
     def padded(self, rows: Any) -> Any:
         """Return expressions over all numbers that there are by now."""
@@ -130,12 +130,12 @@ class _System:
             following = np.flatnonzero(~last) + 1 if node.upper is not node.lower else following
         level = self.fresh(count)
         if following.size:
-            self.at_least_zero((_picked(following, count) - _picked(following - 1, count)) @ level)
+            self.at_least_zero((picks(following, count) - picks(following - 1, count)) @ level)
         self.at_least_zero(
-            self.minus(_picked(upper, len(up.rows)) @ self.slope(node.upper), _picked(above, count) @ level)
+            self.minus(picks(upper, len(up.rows)) @ self.slope(node.upper), picks(above, count) @ level)
         )
         self.at_least_zero(
-            self.minus(_picked(below, count) @ level, _picked(lower, len(low.rows)) @ self.slope(node.lower))
+            self.minus(picks(below, count) @ level, picks(lower, len(low.rows)) @ self.slope(node.lower))
         )
 
     def slope(self, node: tree.Node) -> Any:
@@ -147,11 +147,11 @@ class _System:
     def _slope(self, node: tree.Node, x: list[Any]) -> Any:
         match node:
             case tree.Scores():
-                return sum(sign * _picked(rows, self.rows) for sign, rows in node.sides)
+                return sum(sign * picks(rows, self.rows) for sign, rows in node.sides)
             case tree.Affine():
                 return self._sum(node, x)
             case tree.Dot():
-                return _summed(node.over.query, node.over.count, node.shares) @ x[0]
+                return picks(node.over.query, node.over.count, node.shares).T @ x[0]
             case tree.LogSumExp() | tree.Maximum() | Threshold():
                 return self._highest(node, x[0])
             case CumulativeLogSumExp():
@@ -164,12 +164,12 @@ class _System:
                 if node.pair_count > _MOST_PAIRS:
                     raise _TooManyPairs
                 up, low = node.pairs
-                upper, lower = _picked(up, x[0].shape[0]) @ x[0], _picked(low, x[1].shape[0]) @ x[1]
+                upper, lower = picks(up, x[0].shape[0]) @ x[0], picks(low, x[1].shape[0]) @ x[1]
                 rises = self._of(node.function, self.minus(lower, upper))
                 if isinstance(node, tree.PairMeans):
                     axis = tree.Axis("pairs", up, np.ones(len(up)), low, len(node.axis.rows))
                     return self._mean_of_highest(axis, node.lowest.caps[up], rises)
-                return _summed(low, len(node.axis.rows), node.weights[up]) @ rises
+                return picks(low, len(node.axis.rows), node.weights[up]).T @ rises
             case _:
                 raise TypeError(f"{type(node).__name__} has no recession function.")
 
@@ -177,21 +177,21 @@ class _System:
         found: Any = None
         for (c, part), one in zip(node.terms, x, strict=True):
             if node.is_level(part) and node.axis is not None:
-                one = _picked(node.axis.query, node.axis.count) @ one
+                one = picks(node.axis.query, node.axis.count) @ one
             one = sparse.diags_array(np.broadcast_to(np.asarray(c, dtype=np.float64), one.shape[0])) @ one
             found = one if found is None else self.padded(found) + self.padded(one)
         return found
 
     def _highest(self, node: tree.LogSumExp | tree.Maximum | Threshold, x: Any) -> Any:
         level = self.fresh(node.over.count)
-        self.at_least_zero(self.minus(_picked(node.over.query, node.over.count) @ level, x))
+        self.at_least_zero(self.minus(picks(node.over.query, node.over.count) @ level, x))
         return level
 
     def _up_to_levels(self, node: CumulativeLogSumExp, x: Any) -> Any:
         levels, above = self.fresh(node.count), node.passing
-        of_rows = _picked(node.level, node.count) @ levels
+        of_rows = picks(node.level, node.count) @ levels
         self.at_least_zero(self.minus(of_rows, x))
-        upper, lower = (_picked(places, node.count) @ levels for places in (above, above - 1))
+        upper, lower = (picks(places, node.count) @ levels for places in (above, above - 1))
         self.at_least_zero(self.minus(upper, lower))
         return of_rows
 
@@ -199,9 +199,9 @@ class _System:
         """The least t + Σ c s for s of at least x − t and 0, c the largest shares."""
         level, parts = self.fresh(axis.count), self.fresh(len(axis.rows))
         self.at_least_zero(parts)
-        spread = _picked(axis.query, axis.count) @ self.padded(level)
+        spread = picks(axis.query, axis.count) @ self.padded(level)
         self.at_least_zero(self.minus(self.padded(parts) + self.padded(spread), x))
-        mean = _summed(axis.query, axis.count, caps) @ parts
+        mean = picks(axis.query, axis.count, caps).T @ parts
         return self.padded(level) + self.padded(mean)
 
     def _of(self, function: Function, x: Any) -> Any:
@@ -215,16 +215,6 @@ class _System:
         for factor in [one for one in (up, -down) if np.isfinite(one)] or [0.0]:
             self.at_least_zero(self.minus(found, factor * x))
         return found
-
-
-def _picked(places: Array, count: int) -> Any:
-    n = len(places)
-    return sparse.csr_array((np.ones(n), (np.arange(n), places)), shape=(n, count))
-
-
-def _summed(places: Array, count: int, weights: Array) -> Any:
-    n = len(places)
-    return sparse.csr_array((np.broadcast_to(weights, (n,)), (places, np.arange(n))), shape=(count, n))
 
 
 # How much lower ranges are taken than floats say, relative to their terms.

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, sparse
 
-from convexrank.backend.design import entries, held_as, scaled, squares_times, times, transposed_times
+from convexrank.backend.design import entries, held_as, picks, scaled, squares_times, times, transposed_times
 from convexrank.core.certificates import certificate_radius, own_gap, value_of, witness_bound
 from convexrank.core.minorants import EPS, LinearRisk, rounding
 from convexrank.core.results import Witness
@@ -92,9 +92,7 @@ def least_steepness(
         np.append(np.zeros(len(shared)), 1.0),
         A_ub=below,
         b_ub=limits,
-        A_eq=sparse.csr_array(
-            (np.ones(len(shared)), (query, np.arange(len(shared)))), shape=(query.max() + 1, len(shared) + 1)
-        ),
+        A_eq=sparse.hstack([picks(query, query.max() + 1).T, np.zeros((query.max() + 1, 1))], format="csr"),
         b_eq=np.ones(query.max() + 1),
         bounds=np.column_stack([np.zeros(len(shared) + 1), np.append(most, np.inf)]),
         method="highs",

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from convexrank.backend.design import picks
 from convexrank.divergences import KL, SquaredEuclidean
 from convexrank.problems._plain import Generator, exp, generator_of, queries_of, rising_means, root
 from convexrank.problems.margin_retargeting._joint_cost import JointCost
@@ -149,12 +149,12 @@ def joint_model(cost: JointCost, scores: Any) -> tuple[Any, list[Any]]:
     if cost.offsets:
         offsets = cp.Variable(len(groups), name="offsets")
         offsets.value = np.zeros(len(groups))
-        predictors = scores + sparse.csr_array((np.ones(n), (np.arange(n), groups.query))) @ offsets
+        predictors = scores + picks(groups.query, len(groups)) @ offsets
     floors, tops = cp.Variable(count, name="floors"), cp.Variable(count, name="tops")
     block = np.empty(n, dtype=np.int64)
     block[blocks.order] = np.repeat(np.arange(count), blocks.sizes)
     targets.value, floors.value, tops.value = levels[block], levels, levels
-    place = sparse.csr_array((np.ones(n), (np.arange(n), block)))
+    place = picks(block, count)
     steps = np.flatnonzero(blocks.above)
     gaps = floors[steps] - tops[steps - 1]
     limits += [targets >= place @ floors, targets <= place @ tops, gaps >= cost.margins[steps]]
@@ -163,8 +163,7 @@ def joint_model(cost: JointCost, scores: Any) -> tuple[Any, list[Any]]:
         limits += [targets <= cost.high] if cost.high < np.inf else []
         return _squares(cost, targets, predictors) - cost.rewards[steps] @ gaps, limits
     if cost.divergence.total is not None:
-        of_query = sparse.csr_array((np.ones(n), (groups.query, np.arange(n))))
-        limits.append(of_query @ targets == cost.divergence.total)
+        limits.append(picks(groups.query, len(groups)).T @ targets == cost.divergence.total)
     return _divergences(cost, targets, predictors) - cost.rewards[steps] @ gaps, limits
 
 
