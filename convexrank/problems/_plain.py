@@ -228,6 +228,19 @@ def sum_over_queries(problem: Any, scores: Any, cost: Callable[[list[float], lis
     return risk
 
 
+def softmax_divergence(problem: Any, scores: Any, worth: Callable[[list[float]], list[float]]) -> float:
+    """Add up the divergence of the softmax of scores from the distribution that what grades are worth gives."""
+
+    def divergence(f: list[float], y: list[float]) -> float:
+        gains, top = worth(y), max(f)
+        normalizer = top + math.log(sum(math.exp(score - top) for score in f))
+        shares = [gain / sum(gains) for gain in gains]
+        terms = zip(shares, f, strict=True)
+        return sum(q * (math.log(q) - (score - normalizer)) for q, score in terms if q > 0.0)
+
+    return sum_over_queries(problem, scores, divergence)
+
+
 def links_of(graph: Any) -> list[tuple[int, int, float]]:
     """Return (from, to, weight) of each link of a graph."""
     ends, sources = graph.offsets.tolist(), graph.sources.tolist()

@@ -305,25 +305,6 @@ class TopProbabilities(GradedQueries):
         divergence = log_mean_exp(f.rows) - mean(f.rows, self._worth(f)) + entropy
         return divergence / recorded(axis.sizes) if self.normalize else divergence
 
-    def _plain_worth(self, grades: list[float]) -> list[float]:
-        """Return the same for one query as plain numbers, from the formula."""
-        raise NotImplementedError
-
-    def definition(self, scores: Array) -> float:
-        """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
-        from math import exp, log
-
-        from convexrank.problems._plain import sum_over_queries
-
-        def divergence(f: list[float], y: list[float]) -> float:
-            worth, top = self._plain_worth(y), max(f)
-            normalizer = top + log(sum(exp(score - top) for score in f))
-            shares = [value / sum(worth) for value in worth]
-            terms = zip(shares, f, strict=True)
-            return sum(q * (log(q) - (score - normalizer)) for q, score in terms if q > 0.0)
-
-        return sum_over_queries(self, scores, divergence)
-
     def _distributions(self, f: Groups) -> Recorded:
         worth, axis = self._worth(f), f.rows.axis
         return worth / axis.spread(axis.sums(worth))

@@ -76,10 +76,16 @@ class ListNet(TopProbabilities):
         worth = exact_gains(grades, self.target)
         return worth / axis.spread(axis.highest(plain(worth)))
 
-    def _plain_worth(self, grades: list[float]) -> list[float]:
-        if self.target == "softmax":  # over e^highest, which may be no float
-            return [math.exp(grade - max(grades)) for grade in grades]
-        return [2.0**grade - 1.0 if self.target == "exp2" else grade for grade in grades]
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
+        from convexrank.problems._plain import softmax_divergence
+
+        def worth(grades: list[float]) -> list[float]:
+            if self.target == "softmax":  # over e^highest, which may be no float
+                return [math.exp(grade - max(grades)) for grade in grades]
+            return [2.0**grade - 1.0 if self.target == "exp2" else grade for grade in grades]
+
+        return softmax_divergence(self, scores, worth)
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -78,8 +78,11 @@ class XENDCG(TopProbabilities):
         risk = self._reference_value(self.scores(self.check_point(w)))
         return float(risk + self.query_weights @ entropies)
 
-    def _plain_worth(self, grades: list[float]) -> list[float]:
-        return [2.0**grade - self.gamma for grade in grades]
+    def definition(self, scores: Array) -> float:
+        """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
+        from convexrank.problems._plain import softmax_divergence
+
+        return softmax_divergence(self, scores, lambda y: [2.0**grade - self.gamma for grade in y])
 
     @classmethod
     def random(cls, seed: int) -> Self:
