@@ -224,7 +224,7 @@ def sum_over_queries(problem: Any, scores: Any, cost: Callable[[list[float], lis
         grades = [y[j] for j in rows]
         if max(grades) > min(grades):
             paid = cost([f[j] for j in rows], grades)
-            risk += paid / len(rows) if problem.normalize else paid
+            risk += paid / len(rows) if getattr(problem, "normalize", False) else paid
     return risk
 
 
