@@ -491,6 +491,10 @@ class Penalty:
 
     def gap(self, w: Array, v: Array, radius: float = math.inf) -> float:
         """Fenchel–Young gap Ω(w) + Ω*(v) − ⟨v, w⟩, computed without cancellation where l2 alone is present."""
+        largest = max(self.l2 * np.maximum.reduce(np.abs(w)), np.maximum.reduce(np.abs(v)))
+        if self.smooth and self.l2 > 0 and largest < 1e150:
+            rest = self.l2 * w - v  # whose square is a float
+            return float(rest.dot(rest)) / (2.0 * self.l2)
         # an infinite gap, or an infinite conjugate, proves nothing, which is a fair answer
         with np.errstate(over="ignore", invalid="ignore"):
             if self.smooth and self.l2 > 0:
