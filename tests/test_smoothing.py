@@ -110,6 +110,23 @@ class Levels(cr.Formulation):
         return softplus(maximum(f.negative) + mean_of_highest(-f.positive, 3)) + mean(huber(f.positive))
 
 
+class LowestPairs(cr.Formulation):
+    """Means over the lowest positives, of the highest negatives."""
+
+    loss: object = losses.Logistic()
+
+    def risk(self, f):
+        return mean_of_highest(loss_rules.pair_means(self.loss, f.positive, f.negative, 0.4), share=0.3)
+
+
+class LowestSquares(cr.Formulation):
+    """A curved function of means over the lowest."""
+
+    def risk(self, f):
+        lowest = loss_rules.pair_means(losses.Hinge(), f.positive, f.negative, 0.4)
+        return total(square(lowest)) / 30.0
+
+
 def binary(seed=0, n=60):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
@@ -148,13 +165,16 @@ KINDS = {
     "worst pairs": WorstPairs,
     "steep": Steep,
     "levels": Levels,
+    "lowest pairs": LowestPairs,
+    "lowest squares": LowestSquares,
 }
 
 
 # --- all atoms --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [6, 11, 12, 16, 20, 34, 45, 57])
+# the last ones have means over the lowest: of hinges, of smooth functions, and below zero in a power
+@pytest.mark.parametrize("seed", [6, 11, 12, 16, 20, 34, 45, 57, 10, 155, 384])
 def test_smooth_functions_of_random_risks_are_those_of_their_differences(seed):
     """Log-sum-exps, maxima, means of the highest, hinges and pairs, of one query and of several, at three widths."""
     random = Random(seed)
@@ -371,6 +391,56 @@ def test_many_pairs_below_a_curved_function_are_left_to_the_bundle_method():
     X, y = np.ones((1200, 1)), np.arange(1200) % 2
     assert WorstPairs(X, y, l2=0.1).default_solver == "bundle"
     assert Priced(X, y, l2=0.1).default_solver == "continuation"
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_pairs_of_the_lowest_and_the_highest_of_many_rows(loss, monkeypatch):
+    """Columns and rows whose shares move make the Hessian; how both move together is left out."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(2500, 4))
+    y = (X @ [1.0, 0.5, 0.0, -1.0] + 0.4 * rng.normal(size=2500) > 0.8).astype(int)
+    problem = cr.problems.PartialAUC(X, y, 0.3, loss, 0.5, l2=1e-3)
+    monkeypatch.setattr(interpolated, "_VERY_MANY", 1_000)
+    assert problem.default_solver == "continuation"
+    solution = problem.solve()
+    assert solution.status is cr.Status.CONVERGED, solution.message
+    assert solution.iterations <= 40
+    found = problem._smoothed(solution.x, 1e-2 * problem._first_width())
+    product, matrix = found.product(), found.matrix()
+    exact = np.stack([product(column) for column in np.eye(4)])
+    assert np.linalg.norm(matrix - exact) < 1e-2 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_trivial_minimum_of_the_lowest_and_the_highest_takes_no_step(loss):
+    rng = np.random.default_rng(0)
+    problem = cr.problems.PartialAUC(
+        rng.normal(size=(900, 3)), np.arange(900) % 4 == 0, 0.1, loss, 0.5, l2=0.1
+    )
+    with pytest.warns(cr.ConvergenceWarning, match="trivial minimum"):
+        solution = problem.solve("continuation")
+    assert solution.status is cr.Status.CONVERGED
+    assert solution.iterations == 0
+
+
+def test_shares_of_the_lowest_are_the_best_for_all_lower_rows():
+    """Against every order of rows to fill: the largest value of the smooth function over a grid of shares."""
+    rng = np.random.default_rng(4)
+    groups = Groups(np.array([1.0, 1.0, 0.0, 0.0]), None)
+    node = mean_of_highest(
+        loss_rules.pair_means(losses.Logistic(), groups.positive, groups.negative, 0.7), 1.0
+    )
+    smoothing = programs.Smoothing(Program(node, 4))
+    for scores in rng.normal(size=(5, 4)):
+        found = smoothing.risk(scores, 0.3)
+        lowest, caps = 0.3 * smoothing.of_shares(smoothing.means[0]), 1.0 / 1.4
+        table = np.logaddexp(0.0, scores[2:, None] - scores[None, :2])
+        a, b = np.meshgrid(np.linspace(1.0 - caps, caps, 301), np.linspace(0.0, 1.0, 301), indexing="ij")
+        a, b = (np.stack([part, 1.0 - part]) for part in (a, b))
+        values = np.einsum("ki,imn,kmn->mn", table, a, b)
+        values -= 0.5 * lowest * (a**2).sum(axis=0) + 0.5 * 0.3 * (b**2).sum(axis=0)
+        assert values.max() <= found.value + SUMS
+        assert found.value - values.max() < 1e-4
 
 
 def test_a_smooth_risk_has_no_smoothing():

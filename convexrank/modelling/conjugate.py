@@ -31,6 +31,7 @@ from convexrank.modelling.expressions import (
     PairMeans,
     PairSums,
     Scores,
+    SharedMeans,
     is_curved,
 )
 from convexrank.modelling.language import Numpy
@@ -88,7 +89,7 @@ def multipliers(program: Program, scores: Array) -> Multipliers:
             upper, lower = (values[a] for a in program.args[k])
             each = adjoints[k][low] * weights_at(node, upper)[up]
             found[k] = each * node.function.slopes(lower[low] - upper[up])[1]
-            if isinstance(node, PairMeans):
+            if isinstance(node, PairMeans | SharedMeans):
                 found[k] = np.append(found[k], each)
         elif is_curved(node):
             found[k] = pulled(program, k, memories[k], adjoints[k])

@@ -551,6 +551,32 @@ class PairMeans(PairSums):
         return f"pair_means({self.function.name}, {self.upper}, {self.lower}, {self.lowest.asked.max():g})"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class SharedMeans(PairSums):
+    r"""Means over upper rows with the same shares α for all k, below :class:`PairMeans`, a smooth function's.
+
+    It is :math:`\sum_i\alpha_i\varphi(x_k - x_i) - \tfrac12\mu\sum_i\alpha_i^2/a_i` with the width μ of ``lowest``.
+    """
+
+    lowest: Highest = field(kw_only=True)
+    shares: Array = field(kw_only=True)
+
+    @property
+    def weights(self) -> Array:
+        """The shares of the upper rows."""
+        return self.shares
+
+    @cached_property
+    def squares(self) -> Array:
+        """The sums of the squares of the shares, each over its weight."""
+        return self.lowest.over.sums(self.shares * (self.shares / self.lowest.weights))
+
+    @cached_property
+    def paid(self) -> Array:
+        """What each query pays for its shares."""
+        return 0.5 * self.lowest.width * self.squares
+
+
 def within(node: PairSums, keys: Array) -> tuple[Array, PairSums]:
     """Return rows by key, and a sum with grades over the pairs of these that have the same key: each key is a query."""
     axis, order = node.axis, np.argsort(keys, kind="stable")

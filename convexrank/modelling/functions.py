@@ -313,7 +313,9 @@ def power_of_positive(p: float) -> Function:
         f"power({p:g})",
         lambda x: (np.maximum(x, 0.0) ** p, p * np.maximum(x, 0.0) ** (p - 1.0)),
         # the second derivative of a power below 2 is infinite at 0
-        (lambda x: p * (p - 1.0) * np.maximum(x, 0.0) ** (p - 2.0)) if p >= 2.0 else None,
+        (lambda x: np.where(x < 0.0, 0.0, p * (p - 1.0) * np.maximum(x, 0.0) ** (p - 2.0)))
+        if p >= 2.0
+        else None,
         lambda x: max(x, 0.0) ** p,
         lambda m, x: m.power(m.positive(x), p),
         lambda x: rf"\bigl({x}\bigr)_+^{{{p:g}}}",

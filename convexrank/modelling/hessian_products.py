@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -98,13 +99,83 @@ def _crossed(node: tree.PairSums, kernel: Any, u: Array, lower: Array, weights: 
     return lower.T @ partners
 
 
+#: How the values of atoms move by themselves, and the adjoints of their arguments, by the places of the atoms.
+Own = Mapping[int, tuple[Any, Sequence[Any]]]
+# Turns in which moves of shares and of multipliers follow from one another, and what is left of them in the end.
+_TURNS, _SETTLED = 60, 1e-13
+
+
 def gradient_moved(
-    program: Program, state: State, v: Array, own: Mapping[int, tuple[Any, Sequence[Any]]]
+    program: Program,
+    state: State,
+    v: Array,
+    own: Own,
+    of_shares: Mapping[int, tuple[float, Any]] | None = None,
 ) -> Array:
     """Return how the gradient moves as the scores move by v, and atoms by themselves.
 
-    ``own`` has for the places of these atoms how their values move, and the adjoints of their arguments.
+    ``own`` has for the places of these atoms how their values move, and the adjoints of their arguments; ``of_shares``
+    for those of means at what rate the width of their shares moves, and what upper rows add by themselves.
     """
+    moved, turned = _moves(program, state, v, own)
+    means: dict[int, Any] = {k: n for k, n in enumerate(program.nodes) if isinstance(n, tree.SharedMeans)}
+    shares = {k: np.zeros(len(node.shares)) for k, node in means.items()}
+    change, before, turns = math.inf, math.inf, 0
+    while means and (change < before or turns < 2) and turns < _TURNS:
+        found = {}
+        for k, node in means.items():
+            dx = [moved[a] for a in program.args[k]]
+            rates = (0.0, 0.0) if of_shares is None else of_shares[k]
+            found[k] = _shares_moved(node, state[1][k][0], state[2][k], dx, turned[k], rates)
+        size = sum(float(np.abs(part).sum()) for part in found.values())
+        change, before = sum(float(np.abs(found[k] - shares[k]).sum()) for k in means), change
+        shares, turns = found, turns + 1
+        if change <= _SETTLED * size:
+            break
+        moved, turned = _moves(program, state, v, _with_shares(means, state, shares, own))
+    for k, leaf in program.leaves:
+        turned[k] = np.broadcast_to(turned[k], leaf.axis.rows.shape)
+    return program.placed(turned)
+
+
+def _shares_moved(
+    node: tree.SharedMeans, kernel: Any, u: Array, dx: list[Any], turned: Any, rates: tuple[float, Any]
+) -> Array:
+    """Return how the shares of means move: the best ones for scores, multipliers and a width that move."""
+    axis, width, (upper, lower), (rate, added) = node.lowest.over, node.lowest.width, dx, rates
+    turned = np.broadcast_to(turned, u.shape)
+    (of_lower,), (back,) = (kernel.sums(w, (1,), to_lower=False) for w in (u * lower, u))
+    (gains,), part = kernel.sums(turned, (0,), to_lower=False), partial_shares(node.lowest, node.shares)
+    whole, own = node.axis.sums(u), node.shares / node.lowest.weights
+    gains = (
+        gains
+        + added
+        + of_lower
+        - back * upper
+        - axis.spread(rate * whole + width * node.axis.sums(turned)) * own
+    )
+    mean = axis.sums(part * gains) / _or_one(axis.sums(part))
+    return part * (gains - axis.spread(mean)) / axis.spread(_or_one(whole) * width)
+
+
+def _with_shares(means: Mapping[int, Any], state: State, shares: Mapping[int, Array], own: Own) -> Own:
+    """Add what shares that move do to the values of means and to the adjoints of their arguments."""
+    found = dict(own)
+    for k, node in means.items():
+        (kernel, *_), u, one = state[1][k], state[2][k], shares[k]
+        value, ahead = kernel.sums(one, (0, 1), to_lower=True)
+        (back,) = kernel.sums(u, (1,), to_lower=False)
+        paid = node.lowest.width * node.lowest.over.sums(one * (node.shares / node.lowest.weights))
+        value, pulls = value - node.axis.spread(paid), (-one * back, u * ahead)
+        if k in found:
+            before = found[k]
+            value, pulls = value + before[0], tuple(a + b for a, b in zip(pulls, before[1], strict=True))
+        found[k] = value, pulls
+    return found
+
+
+def _moves(program: Program, state: State, v: Array, own: Own) -> tuple[list[Any], list[Any]]:
+    """Return how values and adjoints of all nodes move."""
     check_time()  # of many pairs one of these takes longer than a step should
     (values, memories, adjoints), moved = state, []
     moves: list[bool] = []  # where atoms alone move, most of what they are taken of does not
@@ -133,9 +204,7 @@ def gradient_moved(
         back = program.steps[k].down(memories[k], turned[k]) if np.any(turned[k]) else (0.0,) * len(bent)
         for a, one, two in zip(args, back, bent, strict=True):
             turned[a] = turned[a] + one + two
-    for k, leaf in program.leaves:
-        turned[k] = np.broadcast_to(turned[k], leaf.axis.rows.shape)
-    return program.placed(turned)
+    return moved, turned
 
 
 def _push(node: tree.Node, memory: Any, dx: list[Any]) -> Any:

@@ -19,6 +19,7 @@ from convexrank.modelling.expressions import (
     PairMeans,
     PairSums,
     Scores,
+    SharedMeans,
 )
 from convexrank.modelling.kernels.highest import border_of, smooth_highest_values
 from convexrank.modelling.kernels.pairs import pair_kernel
@@ -202,6 +203,14 @@ def weights_at(node: PairSums, upper: Array) -> Array:
     return highest_shares(node.lowest, -upper) if isinstance(node, PairMeans) else node.weights
 
 
+def kernel_values(node: PairSums, kernel: Any, weights: Array) -> tuple[Array, Any]:
+    """Return sums over pairs with some weights of the upper rows, and their memory."""
+    value, slope = kernel.sums(weights, (0, 1), to_lower=True)
+    if isinstance(node, SharedMeans):
+        value = value - node.axis.spread(node.paid)
+    return value, (kernel, slope, None, weights)
+
+
 def _of_pairs(node: PairSums, adjoint: Array | None) -> tuple[Any, Any]:
     """Sums over pairs; both sides come from one pass where the adjoint is known before the scores are."""
     make, fixed = pair_kernel(node), None if isinstance(node, PairMeans) else node.weights
@@ -210,8 +219,7 @@ def _of_pairs(node: PairSums, adjoint: Array | None) -> tuple[Any, Any]:
         kernel, weights = make(upper, lower), weights_at(node, upper) if fixed is None else fixed
         both = None if adjoint is None else getattr(kernel, "both", None)
         if both is None:
-            value, slope = kernel.sums(weights, (0, 1), to_lower=True)
-            return value, (kernel, slope, None, weights)
+            return kernel_values(node, kernel, weights)
         value, slope, back = both(weights, adjoint)
         return value, (kernel, slope, back, weights)
 

@@ -39,6 +39,7 @@ from convexrank.modelling.smoothing.programs import (
     is_cheap,
     shared_at_zero,
 )
+from convexrank.modelling.smoothing.shares import means_in
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems._smoothed_weights import FAR, SmoothedRisks
 from convexrank.problems.duals._blocks import MODEL, refuse_many_pairs
@@ -124,7 +125,8 @@ class Declared(LinearScores):
         names = super().capabilities
         if "Smoothable" in names and self._merges_rows:
             names |= {"Mergeable"}
-        if "Smoothable" in names and not self._differentiable and self._held.built:
+        compiled = "Smoothable" in names and not self._differentiable and self._held.built
+        if compiled and not means_in(self.program):  # whose shares come from a loop
             names |= {"JaxSmoothable"}
         if "Smooth" in names and self._form.bends and self._held.in_memory:
             names |= {"HessianProducts", "JaxCurved"} if "JaxObjective" in names else {"HessianProducts"}
@@ -407,7 +409,7 @@ class Declared(LinearScores):
 
         with np.errstate(over="ignore", invalid="ignore"):  # quotients by a width of almost 0
             near = self._smoothed_risks.smoothing.near(scores, width)
-            offset, slopes = below(near.program, near.at(width), scores)
+            offset, slopes = below(near.program, near.there(scores, width)[0], scores)
         return offset + float(slopes @ scores), slopes
 
     def _ball_below(self, scores: Any, width: float) -> Any:
@@ -417,7 +419,8 @@ class Declared(LinearScores):
         from convexrank.proof.balls import ZERO, Tangent
 
         scores = as_objects(scores)
-        offset, slopes = below_in_balls(self.program, self._smoothed_risks.smoothing.at(width), scores)
+        smooth, _ = self._smoothed_risks.smoothing.there(scores.astype(float), width)
+        offset, slopes = below_in_balls(self.program, smooth, scores)
         return Tangent(offset + (slopes * scores).sum(), list(slopes), ZERO)
 
     # --- very many rows in memory ---------------------------------------------------------------------------------

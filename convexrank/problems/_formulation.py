@@ -20,7 +20,7 @@ from convexrank.data import (
     keep,
     read_array,
 )
-from convexrank.modelling.expressions import Elementwise, Highest
+from convexrank.modelling.expressions import Elementwise, Highest, PairMeans
 from convexrank.modelling.groups import Groups
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.merging import (
@@ -33,6 +33,7 @@ from convexrank.modelling.smoothing.merging import (
     highest_sums,
     may_merge,
 )
+from convexrank.modelling.smoothing.shares import means_in
 from convexrank.problems._declared import Declared
 from convexrank.problems.out_of_memory._queries import drawn, sample_of, streamed
 from convexrank.problems.out_of_memory._streams import LogStream, Stream
@@ -364,7 +365,7 @@ class Formulation(Declared):
         At scores of 0 all rows are alike. Beside those that may be the highest, the others are merged; in short lists
         of several queries none are.
         """
-        tops = any(isinstance(node, Highest) for node in self._form.nodes)
+        tops = any(isinstance(node, Highest | PairMeans) for node in self._form.nodes)
         if not tops:
             return None
         if not self._merges_rows:
@@ -399,7 +400,7 @@ class Formulation(Declared):
         It is nowhere above this one, and equal to it where sides are known and near w, up to the share of rows that
         stands alone at each kink. Rows of a query are merged with others of it.
         """
-        if self._has_many_lists:
+        if self._has_many_lists or means_in(self._form):  # sides of the lowest upper rows are not looked for
             return None
         scores, sides, parts = self._float_scores(w), np.full(self.rows, LEFT_OUT), []
         for rows, program in self._lists:

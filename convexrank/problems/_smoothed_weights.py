@@ -23,11 +23,11 @@ from convexrank.backend.design import (
     weighted_gram,
 )
 from convexrank.modelling.curvature import Columns, columns_of
-from convexrank.modelling.expressions import Affine, Elementwise, Highest, PairSums, is_curved
+from convexrank.modelling.expressions import Affine, Elementwise, Highest, PairSums, SharedMeans, is_curved
 from convexrank.modelling.hessian_products import gradient_moved
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.kernels.interpolated import InterpolatedPairs
-from convexrank.modelling.kernels.pairs import SortedPairs, WindowedPairs, some_pairs
+from convexrank.modelling.kernels.pairs import FactoredPairs, SortedPairs, WindowedPairs, some_pairs
 from convexrank.modelling.recession import shift
 from convexrank.modelling.smoothing.merging import of_queries
 from convexrank.modelling.smoothing.programs import Smoothed, Smoothing, SmoothRisk, sums_pairs_only
@@ -155,11 +155,12 @@ class _Whole:
     def matrix(self) -> Array:
         """Return the Hessian; about, by some of very many pairs, where these are of the highest and not added up."""
         if (tops := self.risks.tops) is not None and all(self._has_columns(pairs) for pairs, *_ in tops):
-            return sum((self._of_columns(*places) for places in tops), np.zeros(2 * self.risks.X.shape[1:]))
+            parts = (self._of_columns(*places) + self._of_shares(places[0]) for places in tops)
+            return sum(parts, np.zeros(2 * self.risks.X.shape[1:]))
         if tops is not None and self.risks.smoothing.program.pair_count >= _VERY_MANY:
             found = _Listed(self.risks, self.here).of_pairs()
             for places in tops:
-                found += self._of_top(*places)
+                found += self._of_top(*places) + self._of_shares(places[0])
             return found
         X = dense(self.risks.X)
         found = np.stack([self._turned(np.ascontiguousarray(column)) for column in X.T])
@@ -168,7 +169,7 @@ class _Whole:
     def _has_columns(self, pairs: int) -> bool:
         """Whether columns are added up over the partners of a row without work for each pair."""
         node: Any = self.here.program.nodes[pairs]
-        added = isinstance(self.here.state[1][pairs][0], SortedPairs | InterpolatedPairs)
+        added = isinstance(self.here.state[1][pairs][0], SortedPairs | InterpolatedPairs | FactoredPairs)
         return added and node.grades is None
 
     def _of_columns(self, pairs: int, factors: Array, top: int) -> Array:
@@ -225,6 +226,29 @@ class _Whole:
             moved = program.own_factors[low] * slopes.sum(axis=1)[:, None] * dense(lower)
             moved = factors[query] * (moved - program.own_factors[up] * dense((upper.T @ slopes.T).T))
             rate = float(adjoints[top][query]) / highest.width
+            found += rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
+        return found
+
+    def _of_shares(self, pairs: int) -> Array:
+        """The part of shares of upper rows that move: of some of these, beside some lower rows."""
+        program, (values, _, adjoints) = self.here.program, self.here.state
+        node: Any = program.nodes[pairs]
+        (up, low), X = program.args[pairs], entries(self.risks.X)
+        found = np.zeros((X.shape[1], X.shape[1]))
+        if not isinstance(node, SharedMeans):
+            return found
+        of_shares, u = partial_shares(node.lowest, node.shares), adjoints[pairs]
+        for _, ups, lows in _ranges(node):
+            lower, weights = _some(u[lows], _SOME)
+            moving, shares = _some(of_shares[ups], max(_ENTRIES // max(len(lower), 1), 1))
+            if not (len(lower) and len(moving)):
+                continue
+            lower, moving = lows.start + lower, ups.start + moving
+            slopes = node.function.slopes(values[low][lower, None] - values[up][moving])[1] * weights[:, None]
+            below, above = X[node.axis.rows[lower]], X[node.upper_axis.rows[moving]]
+            moved = program.own_factors[low] * dense((below.T @ slopes).T)
+            moved -= program.own_factors[up] * slopes.sum(axis=0)[:, None] * dense(above)
+            rate = 1.0 / (weights.sum() * node.lowest.width)
             found += rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
         return found
 

@@ -7,7 +7,7 @@ is taken there, in plain numpy or over balls: suggestions that are wrong make th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,7 +19,7 @@ from convexrank.modelling import conjugate, functions
 from convexrank.modelling.certificates.balls import MOST_PAIRS, Balls
 from convexrank.modelling.certificates.reference import SORTED
 from convexrank.modelling.certificates.rounding import LISTED, blocks
-from convexrank.modelling.expressions import PairSums, is_curved
+from convexrank.modelling.expressions import PairSums, SharedMeans, is_curved
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.plain import PlainPairs, Runs, has_plain_sums, keys_of
 from convexrank.modelling.language import Numpy
@@ -41,6 +41,8 @@ def below(program: Program, smooth: Program, scores: Array) -> tuple[float, Arra
         node, near, u = program.nodes[k], smooth.nodes[k], adjoints[k]
         if isinstance(node, PairSums) and isinstance(near, PairSums):
             upper, lower = (values[a] for a in program.args[k])
+            if isinstance(near, SharedMeans):
+                node = _with_fixed_shares(near, node.function)
             one, parts = _pairs_of(node, near.function)(node, near.function, upper, lower, u)
         elif is_curved(node):
             suggested = conjugate.pulled(smooth, k, memories[k], u)
@@ -56,6 +58,13 @@ def below(program: Program, smooth: Program, scores: Array) -> tuple[float, Arra
     return -float(cost), slopes
 
 
+def _with_fixed_shares(near: SharedMeans, function: Function) -> SharedMeans:
+    """Return the means of the risk's own function with shares that add up to 1, none above its part."""
+    axis = near.lowest.over
+    shares = conjugate.shares_of(near.lowest, Numpy(), near.shares, np.ones(axis.count))
+    return replace(near, function=function, shares=shares)
+
+
 def _pairs_of(node: PairSums, near: Function) -> Any:
     """Return what gives the multipliers of pairs: without a list of them where sorts tell them."""
     if near.window is not None and node.function.coefficients is not None:
@@ -63,8 +72,8 @@ def _pairs_of(node: PairSums, near: Function) -> Any:
     if node.pair_count >= SORTED and near is node.function and has_plain_sums(node):
         if near.coefficients:
             return _below_powers
-        if near.multiple_of is functions.softplus and node.axis.count == 1:
-            return _below_logistic
+        if near is functions.exp or (near.multiple_of is functions.softplus and node.axis.count == 1):
+            return _below_centred
     return _below_pairs
 
 
@@ -77,10 +86,10 @@ def _below_powers(
     return float(u @ sums.conjugates(node.weights)), (-node.weights * back, u * ahead)
 
 
-def _below_logistic(
+def _below_centred(
     node: PairSums, near: Function, upper: Array, lower: Array, u: Array
 ) -> tuple[float, tuple[Array, Array]]:
-    """The same for logistic functions: φ* is x φ′ − φ, of scores about their mean."""
+    """The same for logistic functions and exponentials: φ* is x φ′ − φ, of scores about their mean."""
     centre = float(upper.mean())
     upper, lower = upper - centre, lower - centre
     sums = PlainPairs(node, upper, lower)

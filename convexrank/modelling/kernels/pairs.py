@@ -301,6 +301,7 @@ class FactoredPairs:
     takes_columns = False
 
     def __init__(self, node: PairSums, upper: Array, lower: Array) -> None:
+        self.node, self.scores = node, (upper, lower)
         # the largest factor of either side of a query is 1
         self.sides = (node.upper_axis, -upper), (node.axis, lower)
         self.tops = [axis.highest(x) for axis, x in self.sides]
@@ -315,6 +316,20 @@ class FactoredPairs:
         whole = self.sides[here][0].sums(weights * self.factors[here])
         found = np.exp(x + axis.spread(self.tops[here])) * axis.spread(whole)
         return [found for _ in derivatives]
+
+    def bent(self, most: int) -> tuple[Array, Array, float] | None:
+        """Return the pairs with φ″ > 0 where there are few: all pairs have it, so that there are none."""
+        return None
+
+    def among(self, up: Array, low: Array) -> FactoredPairs:
+        """Return the sums between some upper and some lower rows of one query."""
+        return FactoredPairs(some_rows(self.node, up, low), self.scores[0][up], self.scores[1][low])
+
+    def of_columns(self, weights: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns of weights of all upper rows."""
+        (top,), _ = self.tops
+        found = np.exp(self.scores[1] + top)[:, None] * (self.factors[0] @ weights)
+        return found, found
 
 
 class BlockedPairs:

@@ -255,8 +255,11 @@ def groups_at_zero(program: Program, scores: list[Array], least: int) -> Array:
     for number, (_, leaf) in enumerate(program.leaves):
         groups[leaf.axis.places] = number
     for node, args in zip(program.nodes, program.args, strict=True):
-        if isinstance(node, Highest):
-            rows, own = node.over.rows, program.own_factors.get(args[0], 1.0)
+        if isinstance(node, Highest | PairMeans):
+            axis = node.over if isinstance(node, Highest) else node.upper_axis
+            rows, own = axis.rows, program.own_factors.get(args[0], 1.0)
+            if isinstance(node, PairMeans):  # the lowest
+                own = -own
             for x in [own * one[rows] for one in scores]:
                 groups[rows[x >= highest_at(x, min(least, len(rows)))]] = ALONE
             if not scores:

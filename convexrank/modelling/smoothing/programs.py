@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.backend.cached import cached_property, preset
-from convexrank.modelling import conjugate
+from convexrank.modelling import conjugate, functions
 from convexrank.modelling.expressions import (
     Axis,
     Elementwise,
@@ -37,6 +37,7 @@ from convexrank.modelling.expressions import (
     PairMeans,
     PairSums,
     Scores,
+    SharedMeans,
     affine,
     is_curved,
 )
@@ -47,7 +48,8 @@ from convexrank.modelling.kernels.interpolated import interpolated_parts
 from convexrank.modelling.kernels.pairs import WindowedPairs
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.merging import narrowed, of_queries
-from convexrank.modelling.steps import highest_rows
+from convexrank.modelling.smoothing.shares import means_in, of_width, settled
+from convexrank.modelling.steps import highest_rows, weights_at
 
 Array = np.ndarray
 
@@ -67,8 +69,6 @@ _STEP = 1e-4
 
 def can_be_smooth(program: Program) -> bool:
     """Whether there are atoms with smoother ones below them, among them all with kinks, and conjugates for bounds."""
-    if any(isinstance(node, PairMeans) for node in program.nodes):
-        return False  # each lower row would have shares of its own
     known = all(function.smooth or function.smoothed is not None for function in program.functions)
     smoother = not program.smooth or any(isinstance(node, LogSumExp) for node in program.nodes)
     return smoother and known and conjugate.has_conjugate(program)
@@ -82,7 +82,7 @@ def is_cheap(program: Program) -> bool:
 
 def _one_by_one(node: PairSums) -> int:
     """Return the number of pairs that are not added up together."""
-    if node.function.coefficients or node.function.window:
+    if node.function.coefficients or node.function.window or node.function is functions.exp:
         return 0
     parts = interpolated_parts(node)
     rest = None if parts is None else parts.rest
@@ -103,8 +103,21 @@ class Smoothing:
         self._last: tuple[float, Program] | None = None
 
     @cached_property
+    def means(self) -> list[int]:
+        """Places of means over the lowest upper rows, whose shares depend on the scores."""
+        return means_in(self.program)
+
+    def of_shares(self, k: int) -> float:
+        """How much wider than a maximum's is the width of the shares of means: entries of the same range share both."""
+        masses = [float(node.masses.max()) for node in self.program.nodes if isinstance(node, Highest)]
+        lowest: Highest = self.program.nodes[k].lowest  # type: ignore[attr-defined]  # means
+        return float(lowest.masses.max()) / max(masses) if masses else 1.0
+
+    @cached_property
     def _tops(self) -> list[float]:
-        return [float(node.totals.max()) for node in self.program.nodes if isinstance(node, Highest)]
+        nodes: Any = self.program.nodes
+        tops = [float(node.totals.max()) for node in nodes if isinstance(node, Highest)]
+        return tops + [float(nodes[k].lowest.totals.max()) / self.of_shares(k) for k in self.means]
 
     @cached_property
     def _narrower(self) -> float:
@@ -165,10 +178,20 @@ class Smoothing:
             widths, atoms = self.widths(width), {}
             for k, node in enumerate(self.program.nodes):
                 one = smooth_atom(node, widths[k][0] if k in widths else 0.0)
+                if isinstance(one, PairMeans):
+                    one = of_width(one, width * self.of_shares(k))
                 if one is not node:
                     atoms[k] = one
             self._last = width, self.program.with_atoms(atoms)
         return self._last[1]
+
+    def there(self, scores: Array, width: float) -> tuple[Program, State]:
+        """Return the smooth program of a width at scores, with the shares of means there, and its state."""
+        made = self.at(width)
+        if self.means:
+            return settled(made, self.means, scores)
+        values, memories = made.up(scores)
+        return made, (values, memories, made.down(memories))
 
     def near(self, scores: Array, width: float) -> Smoothing:
         """Return the smoothing without rows that have no share at the scores, where these are many: equal there."""
@@ -182,14 +205,13 @@ class Smoothing:
     def risk(self, scores: Array, width: float) -> SmoothRisk:
         """Return the smooth function at the scores of all rows."""
         near = self.near(scores, width)
-        made = near.at(width)
-        values, memories = made.up(scores)
-        return SmoothRisk(near, width, made, scores, (values, memories, made.down(memories)), self)
+        made, state = near.there(scores, width)
+        return SmoothRisk(near, width, made, scores, state, self)
 
     @cached_property
     def of_kinks(self) -> list[int]:
         """Places of what depends on atoms with kinks, and of these."""
-        found = set(self.widths(math.inf))
+        found = set(self.widths(math.inf)) | set(self.means)
         for k, args in enumerate(self.program.args):
             if not found.isdisjoint(args):
                 found.add(k)
@@ -281,8 +303,10 @@ class SmoothRisk:
                 values[k] = node.over.highest(values[args[0]])
             elif isinstance(node, Highest):
                 values[k] = means_of_highest(node, values[args[0]], memory)
+            elif isinstance(node, PairSums) and node.function.smooth:  # means
+                (values[k],) = memory[0].sums(weights_at(node, values[args[0]]), (0,), to_lower=True)
             elif isinstance(node, PairSums) and isinstance(memory[0], WindowedPairs):
-                values[k] = memory[0].parts(node.weights, to_lower=True).hinge()
+                values[k] = memory[0].parts(weights_at(node, values[args[0]]), to_lower=True).hinge()
             else:
                 values[k] = original.steps[k].up(*[values[a] for a in args])[0]
         return float(np.add.reduce(values[-1]))
@@ -301,7 +325,8 @@ class SmoothRisk:
             adjoints = made.down(memories)
             return float(np.add.reduce(values[-1])), sum(float(adjoints[k] @ part) for k, part in parts)
 
-        return at if self.whole is self.smoothing else of_others  # which rows have a share changes on the way
+        # which rows have a share changes on the way, and which share
+        return at if self.whole is self.smoothing and not self.smoothing.means else of_others
 
     @property
     def offset(self) -> float:
@@ -309,6 +334,8 @@ class SmoothRisk:
         paid = self.value - float(self.gradient @ self.scores)
         for k, (width, _) in self.smoothing.widths(self.width).items():
             paid -= width * float(np.add.reduce(self.state[2][k] * self._moved_values(k)))
+        for k, node in self._means:
+            paid += float(node.axis.sums(self.state[2][k]) @ node.paid)
         return paid
 
     def drift(self) -> Array:
@@ -318,7 +345,23 @@ class SmoothRisk:
             for k, (_, rate) in self.smoothing.widths(self.width).items()
             if rate
         }
-        return gradient_moved(self.program, self.state, np.zeros(len(self.scores)), own)
+        of_shares = {k: (self.smoothing.of_shares(k), self._moved_gains(k)) for k, _ in self._means}
+        for k, node in self._means:
+            value, pulls = own.get(k, (np.zeros(1), [np.zeros(1), np.zeros(1)]))
+            own[k] = value - 0.5 * of_shares[k][0] * node.axis.spread(node.squares), pulls
+        return gradient_moved(self.program, self.state, np.zeros(len(self.scores)), own, of_shares)
+
+    @property
+    def _means(self) -> list[tuple[int, SharedMeans]]:
+        nodes: Any = self.program.nodes
+        return [(k, nodes[k]) for k in self.smoothing.means]
+
+    def _moved_gains(self, k: int) -> Any:
+        """Return how what upper rows add to means moves with the width of their hinges."""
+        if (found := self.smoothing.widths(self.width).get(k)) is None:
+            return 0.0
+        kernel, u = self.state[1][k][0], self.state[2][k]
+        return found[1] * kernel.parts(u, to_lower=False).moved_value()
 
     def _moved_values(self, k: int) -> Array:
         """Return how the values of an atom move with its own width."""
@@ -370,7 +413,8 @@ def _log_ratios(node: LogSumExp, parts: Array) -> Array:
 def sums_pairs_only(program: Program) -> bool:
     """Whether no curved atom is taken of sums over pairs, these are of rows' own scores, and the rest has columns."""
     over_pairs: set[int] = set()
-    if program.differences or program.has_levels:  # of two rows each, or of all rows up to a grade
+    # of two rows each, or of all rows up to a grade, or with shares that move
+    if program.differences or program.has_levels or means_in(program):
         return False
     for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
         if isinstance(node, PairSums):

@@ -52,7 +52,7 @@ class PartialAUC(Bipartite):
         A loss object or a name: hinge, logistic, exponential, squared_hinge.
     min_tpr : float or None
         The true positive rate γ from which on the curve counts, between 0 and 1; None for all of it. It takes a loss
-        that does not increase. With it the fast solver is ``bundle``.
+        that does not increase.
 
     Raises
     ------

@@ -146,7 +146,9 @@ class DeclaredConjugate:
 
     def at(self, scores: Array, width: float = 0.0) -> Array:
         """Return the v of scores; for a risk with kinks, of the risk smoothed by the width."""
-        program = self.program if self._smoothing is None or width == 0.0 else self._smoothing.at(width)
+        program = self.program
+        if self._smoothing is not None and width > 0.0:
+            program, _ = self._smoothing.there(scores, width)
         return np.concatenate(self._in_order(multipliers(program, scores)))
 
     def model(self, v: Any) -> tuple[Any, list[Any]]:
