@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from convexrank import __version__
@@ -49,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     forms = demo.add_mutually_exclusive_group()
     forms.add_argument("--json", action="store_true", help="print the numbers as JSON")
     forms.add_argument("--csv", action="store_true", help="print the numbers as CSV")
-    demo.set_defaults(run=_demo)
+    demo.set_defaults(run=partial(_of_annex, "demo", "command"))
 
     verify = commands.add_parser(
         "verify",
@@ -98,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     claims.add_argument("--list", action="store_true", help="list the claims, and compute nothing")
     claims.add_argument("--json", action="store_true", help="print every number as JSON")
-    claims.set_defaults(run=_claims)
+    claims.set_defaults(run=partial(_of_annex, "command", "run"))
     return parser
 
 
@@ -108,12 +109,6 @@ def _later(commands: Any) -> None:
 
     for module in (table, solve, rank, pagerank, listing):
         module.add(commands)
-
-
-def _demo(arguments: argparse.Namespace) -> Any:
-    from convexrank.data.annex import annex_module
-
-    return annex_module("demo", "convexrank demo").command(arguments)
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -163,10 +158,10 @@ def _check(arguments: argparse.Namespace) -> int:
     return check.main(arguments.path, arguments.data)
 
 
-def _claims(arguments: argparse.Namespace) -> Any:
+def _of_annex(module: str, entry: str, arguments: argparse.Namespace) -> Any:
     from convexrank.data.annex import annex_module
 
-    return annex_module("command", "convexrank claims").run(arguments)
+    return getattr(annex_module(module, f"convexrank {arguments.command}"), entry)(arguments)
 
 
 def _complete(parser: argparse.ArgumentParser) -> None:

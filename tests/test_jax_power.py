@@ -38,7 +38,7 @@ def test_every_edge_lies_in_one_column_of_its_node(weighted):
         weight = rng.random(len(source)) + 0.5 if weighted else None
         graph = cr.Graph.from_edges(source, target, weight, n)
         own, width = np.diff(graph.offsets), columns_of(np.diff(graph.offsets)).sum() + 3
-        planes, weights, rows = in_planes(own, graph.sources, graph.weights, n, n, width)
+        planes, weights, rows = in_planes(own, graph.sources, graph.weights, n, width)
         found = {}
         for c in range(planes.shape[1]):
             for k in range(planes.shape[0]):

@@ -78,7 +78,21 @@ def run(arguments: argparse.Namespace) -> Outcome:
     if arguments.plot:
         _draw(table, table.X @ weights, solution).savefig(arguments.plot, dpi=150)
     if arguments.json:
-        return Outcome(as_json(_record(arguments, options, table, solution, weights)), answered(solution))
+        found = {
+            "problem": arguments.problem,
+            "options": options,
+            "rows": len(table.y),
+            "status": solution.status.name,
+            "message": solution.message,
+            "solver": solution.solver,
+            "iterations": solution.iterations,
+            "seconds": solution.seconds,
+            "value": solution.value,
+            "gap": solution.gap,
+            "certificate": solution.certificate.kind,
+            "weights": dict(zip(table.names, weights.tolist(), strict=True)),
+        }
+        return Outcome(as_json(found), answered(solution))
     lines = [f"{cls.__name__} on {arguments.path}: {_rows(table)}", *solution_lines(solution)]
     lines += ["weights", *_weights(table.names, weights)]
     if arguments.plot:
@@ -105,29 +119,6 @@ def _weights(names: tuple[str, ...], weights: np.ndarray, most: int = 20) -> lis
     width = min(40, max(map(len, names)))
     lines = [f"  {names[j][:width]:<{width}}  {weights[j]: .6g}" for j in order[:most]]
     return lines + ([f"  and {len(names) - most} smaller ones"] if len(names) > most else [])
-
-
-def _record(
-    arguments: argparse.Namespace,
-    options: dict[str, Any],
-    table: TableData,
-    solution: Solution,
-    weights: np.ndarray,
-) -> dict[str, Any]:
-    return {
-        "problem": arguments.problem,
-        "options": options,
-        "rows": len(table.y),
-        "status": solution.status.name,
-        "message": solution.message,
-        "solver": solution.solver,
-        "iterations": solution.iterations,
-        "seconds": solution.seconds,
-        "value": solution.value,
-        "gap": solution.gap,
-        "certificate": solution.certificate.kind,
-        "weights": dict(zip(table.names, weights.tolist(), strict=True)),
-    }
 
 
 def _draw(table: TableData, scores: np.ndarray, solution: Solution) -> Any:

@@ -240,6 +240,7 @@ def fitted(
 def measured(model: TableModel, columns: Columns, y: Array, top: int) -> Measured:
     """Measure a model on rows of which y says whether they are wanted."""
     scores, others = model.scores(columns), model.scores_of_baseline(columns)
+    first, second = (np.argsort(-values, kind="stable")[:top] for values in (scores, others))
     return Measured(
         len(y),
         int(y.sum()),
@@ -247,24 +248,14 @@ def measured(model: TableModel, columns: Columns, y: Array, top: int) -> Measure
         precision_at_interval(y, scores, top),
         auc_interval(y, scores),
         precision_at(y, others, top),
-        *_only_one_has(y, scores, others, top),
+        int(y[np.setdiff1d(first, second)].sum()),
+        int(y[np.setdiff1d(second, first)].sum()),
     )
-
-
-def _only_one_has(y: Array, scores: Array, others: Array, top: int) -> tuple[int, int]:
-    """Return how many wanted rows only the first list has, and how many only the second."""
-    first, second = (np.argsort(-values, kind="stable")[:top] for values in (scores, others))
-    return int(y[np.setdiff1d(first, second)].sum()), int(y[np.setdiff1d(second, first)].sum())
 
 
 def without(columns: Columns, label: str) -> Columns:
     """Return all columns but one."""
     return {name: column for name, column in columns.items() if name != label}
-
-
-def save(model: TableModel, path: str) -> None:
-    """Write a model by joblib."""
-    joblib.dump(model, path)
 
 
 def load(path: str) -> TableModel:

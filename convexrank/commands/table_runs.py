@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 
 from convexrank import plotting
@@ -24,7 +25,6 @@ from convexrank.commands.table_model import (
     labels_of,
     load,
     measured,
-    save,
 )
 from convexrank.data import check_integer, read_columns
 from convexrank.estimators import PushRanker, TableEncoder
@@ -69,8 +69,7 @@ def write(
         for name, figure in figures.items()
     )
     page = _PAGE.format(title=html.escape(title), text=html.escape("\n".join(lines)), figures=shown)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(page)
+    Path(path).write_text(page, encoding="utf-8")
 
 
 def _precisions(y: Array, scores: dict[str, Array], top: int) -> Any:
@@ -124,8 +123,9 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
             "--features is no option here, where features are made of columns; in Python, "
             'PushRanker(features="thresholds") takes data frames.'
         )
-    for path in (arguments.save, arguments.list, arguments.report):
-        _refuse_lost(path)
+    for path in filter(None, (arguments.save, arguments.list, arguments.report)):
+        if not Path(path).resolve().parent.is_dir():  # not after the time of a fit is spent
+            raise ValueError(f"{path} is in no folder that exists; make the folder, or write another path.")
     if arguments.report:
         pyplot()  # without matplotlib this is refused here, too, and not after the fit
     table = read_columns(arguments.path)
@@ -150,10 +150,10 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
         )
     lines.append(paragraph(f"solved: {solution.status.name}, {solution.certificate}"))
     if arguments.save:
-        save(model, arguments.save)
+        joblib.dump(model, arguments.save)
         lines.append(f"model: {arguments.save}")
     if arguments.list:
-        _write(arguments.list, _best(model, others, top))
+        Path(arguments.list).write_text(_best(model, others, top), encoding="utf-8", newline="")
         lines.append(f"list: {arguments.list}")
     if arguments.report:
         write(arguments.report, model, others, y, found, spreads, lines)
@@ -167,7 +167,7 @@ def run_predict(arguments: argparse.Namespace) -> Outcome:
     text = _best(load(arguments.model), read_columns(arguments.path), top)
     if arguments.list is None:
         return Outcome(text.rstrip("\n"))
-    _write(arguments.list, text)
+    Path(arguments.list).write_text(text, encoding="utf-8", newline="")
     return Outcome(f"list: {arguments.list}")
 
 
@@ -256,17 +256,6 @@ def _best(model: TableModel, columns: Columns, top: int) -> str:
     for place in np.argsort(-scores, kind="stable")[:top]:
         writer.writerow([f"{scores[place]:.6g}", place + 1, *(column[place] for column in columns.values())])
     return file.getvalue()
-
-
-def _refuse_lost(path: str | None) -> None:
-    """Refuse a file in a folder that is not there, before the time of a fit is spent."""
-    if path and not Path(path).resolve().parent.is_dir():
-        raise ValueError(f"{path} is in no folder that exists; make the folder, or write another path.")
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
 
 
 RUNS = {"fit": run_fit, "predict": run_predict, "evaluate": run_evaluate, "explain": run_explain}

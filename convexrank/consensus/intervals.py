@@ -171,17 +171,8 @@ def _by_programs(absorbed: Absorbed, chosen: Array, verbose: bool) -> Array:
     return ends
 
 
-@dataclass(frozen=True, eq=False)
-class _Program:
-    """Constraints on the variables (w, flows)."""
-
-    equalities: Any
-    right: Array
-    inequalities: Any
-    size: int
-
-
-def _program(absorbed: Absorbed) -> _Program:
+def _program(absorbed: Absorbed) -> dict[str, Any]:
+    """Constraints on the variables (w, flows), as :func:`scipy.optimize.linprog` names them."""
     n, alpha = absorbed.n, absorbed.alpha
     inflow, totals, bounds, size = [], [], [], n
     for node in range(n):
@@ -210,12 +201,12 @@ def _program(absorbed: Absorbed) -> _Program:
     mass = sparse.hstack([-sparse.eye_array(n), sparse.block_diag(totals)])
     places = np.cumsum([n, *(part.shape[1] for part in inflow)])
     rows = [_placed(own, node, int(places[node]), size) for node, own in enumerate(bounds) if len(own)]
-    return _Program(
-        sparse.csr_array(sparse.vstack([balance, mass])),
-        np.concatenate([-(1.0 - alpha) * absorbed.teleport, np.zeros(n)]),
-        sparse.csr_array(sparse.vstack(rows)) if rows else None,
-        size,
-    )
+    return {
+        "A_ub": sparse.csr_array(sparse.vstack(rows)) if rows else None,
+        "b_ub": np.zeros(sum(part.shape[0] for part in rows)) if rows else None,
+        "A_eq": sparse.csr_array(sparse.vstack([balance, mass])),
+        "b_eq": np.concatenate([-(1.0 - alpha) * absorbed.teleport, np.zeros(n)]),
+    }
 
 
 def _placed(own: Array, node: int, place: int, size: int) -> Any:
@@ -226,23 +217,13 @@ def _placed(own: Array, node: int, place: int, size: int) -> Any:
     return sparse.coo_array((block.data, (row, at)), shape=(len(own), size))
 
 
-def _end(program: _Program, node: int, sign: float, name: str) -> float:
+def _end(program: dict[str, Any], node: int, sign: float, name: str) -> float:
     from scipy.optimize import linprog
 
-    cost = np.zeros(program.size)
+    cost = np.zeros(program["A_eq"].shape[1])
     cost[node] = sign
-    right = None if program.inequalities is None else np.zeros(program.inequalities.shape[0])
     options = {"primal_feasibility_tolerance": _FEASIBLE, "dual_feasibility_tolerance": _FEASIBLE}
-    answer = linprog(
-        cost,
-        program.inequalities,
-        right,
-        program.equalities,
-        program.right,
-        (0.0, None),
-        "highs",
-        options=options,
-    )
+    answer = linprog(cost, **program, bounds=(0.0, None), method="highs", options=options)
     if answer.status != 0:
         raise RuntimeError(f"the linear program of node {name} failed: {answer.message}")
     return sign * float(answer.fun)

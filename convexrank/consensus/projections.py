@@ -183,8 +183,8 @@ class Pairs:
 # Newton steps: a handful, more only where a solution lies at the edge of the simplex.
 _STEPS_ON_HULL = 100
 
-# Halvings of a step and of an interval: more than digits.
-_HALVINGS, _BISECTIONS = 60, 80
+# Halvings of a step: more than digits.
+_HALVINGS = 60
 
 # A predicted decrease below this is lost in the rounding of the value.
 _BELOW_ROUNDING = 1e-13
@@ -289,7 +289,7 @@ def _between(start: Array, direction: Array, theta: Array) -> Array:
     return start + t * direction
 
 
-# Halvings of an interval of logarithms: more than digits.
+# Halvings of an interval: more than digits.
 _BISECTIONS = 100
 
 

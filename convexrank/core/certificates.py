@@ -34,7 +34,9 @@ Array = np.ndarray
 _RADIUS_FACTOR = 10.0
 # How much wider a bound may be that holds everywhere than one over a ball.
 _FOR_ALL = 10.0
-# Rounds without progress after which the search for evidence ends: the point itself is then not closer.
+# The search for evidence ends after so many rounds, and when the gap is below this share of max(1, |value|).
+_ROUNDS, _ENOUGH = 200, 1e-9
+# Rounds without progress after which it ends: the point itself is then not closer.
 _PATIENCE = 20
 
 
@@ -67,9 +69,8 @@ def lower_bound(value: float, gap: float, error: float) -> float:
     return math.nextafter(value - math.nextafter(gap + error, math.inf), -math.inf)
 
 
-def certify(
-    risk: LinearRisk, w: Array, witness: Witness | None = None, *, rounds: int = 200, tol: float = 1e-9
-) -> Certificate:
+@np.errstate(over="ignore", invalid="ignore")  # what overflows proves nothing, which is a fair answer
+def certify(risk: LinearRisk, w: Array, witness: Witness | None = None) -> Certificate:
     """Bound value − optimum at w.
 
     Parameters
@@ -80,22 +81,12 @@ def certify(
         The point.
     witness : Witness, optional
         Evidence for a non-smooth risk; evaluated again here.
-    rounds : int
-        Limit of the search for evidence when none, or too little, was given.
-    tol : float
-        The search ends when the gap is below tol · max(1, \\|value\\|).
 
     Returns
     -------
     Certificate
         With kind "global" or "ball"; gap infinity if w is outside the feasible set.
     """
-    # what overflows proves nothing, which is a fair answer
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _certify(risk, w, witness, rounds, tol)
-
-
-def _certify(risk: LinearRisk, w: Array, witness: Witness | None, rounds: int, tol: float) -> Certificate:
     own = risk.minorant(w, 0.0)
     value, error = value_of(risk.penalty, own, w)
     kind, radius = "global", math.inf
@@ -107,7 +98,7 @@ def _certify(risk: LinearRisk, w: Array, witness: Witness | None, rounds: int, t
         return Certificate(math.inf, value, -math.inf, kind, radius)
     outside = 0.0 if risk.penalty.ball is None else _outside(risk.penalty.ball, w, own.slope)
     above = _Above(value, error + outside)
-    enough = tol * max(1.0, abs(value))
+    enough = _ENOUGH * max(1.0, abs(value))
     gap = own_gap(risk, own, w, radius)
     if witness is not None:
         lower, everywhere = witness_bound(risk, witness, radius, (w, own))
@@ -116,7 +107,7 @@ def _certify(risk: LinearRisk, w: Array, witness: Witness | None, rounds: int, t
             gap, kind, radius = found, "global", math.inf
         gap = min(gap, found)
     elif not risk.differentiable and min(gap, value - risk.risk_infimum) > enough:
-        gap = min(gap, _search(Bundle(risk, own), w, above, radius, rounds, enough))
+        gap = min(gap, _search(Bundle(risk, own), w, above, radius, _ROUNDS, enough))
     nothing_below = above.bound(risk.risk_infimum)  # a risk that is never negative, at zero
     if nothing_below <= (enough if kind == "ball" else gap):
         gap, kind, radius = nothing_below, "global", math.inf

@@ -44,11 +44,6 @@ _HOLDS = 1e-9
 _CLOSE_NONLINEAR = ({}, {"preset": "filtersqp"}, {"primal_tolerance": 1e-10, "dual_tolerance": 1e-10})
 
 
-def _violation(problem: cp.Problem) -> float:
-    """The largest violation of a constraint."""
-    return max((float(np.max(part.violation())) for part in problem.constraints), default=0.0)
-
-
 def check_nonlinear_solver() -> None:
     """Raise an ImportError that says how to get Uno, an extra, where it is not installed."""
     if find_spec("unopy") is None:
@@ -201,7 +196,8 @@ class CvxpyModel:
             except cp.SolverError:
                 continue
             if word in SOLVED:
-                answers.append((_violation(fixed), float(np.asarray(fixed.value))))
+                violations = (float(np.max(part.violation())) for part in fixed.constraints)
+                answers.append((max(violations, default=0.0), float(np.asarray(fixed.value))))
             if word == "optimal":  # answers may violate as much as this one, up to twice the limit
                 holds = max(holds, min(answers[-1][0], 2.0 * _HOLDS))
                 break

@@ -26,7 +26,7 @@ from convexrank.core.capabilities import (
 from convexrank.core.display import Displayed
 from convexrank.core.loop import Options
 from convexrank.core.paths import Path, path
-from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness
+from convexrank.core.results import Certificate, CertificateError, Solution, Status, Witness, found_at
 from convexrank.core.solving import solve, usable
 from convexrank.data import check_vector, refuse_edited
 from convexrank.data.messages import not_installed, progress_as_verbose
@@ -86,22 +86,9 @@ def dual_solution(dual: Any, solution: Solution) -> Solution:
         )
     x, witness = dual.at(solution), Witness(solution.x[None, :], np.ones(1))
     certificate = dual.certificate(x, witness)
-    return Solution(
-        x=x,
-        value=certificate.value,
-        gap=certificate.gap,
-        residual=certificate.gap,
-        status=solution.status,
-        iterations=0,
-        seconds=0.0,
-        trace={},
-        certificate=certificate,
-        solver=solution.solver,
-        problem=type(dual).__name__,
-        message=f"the dual point of a solution of the primal ({certificate})",
-        witness=witness,
-        instance=dual,
-    )
+    message = f"the dual point of a solution of the primal ({certificate})"
+    found = found_at(x, certificate, solution.status, message, 0.0, dual, type(dual).__name__)
+    return replace(found, trace={}, solver=solution.solver, witness=witness)
 
 
 Array = np.ndarray

@@ -507,3 +507,35 @@ def _refuse_other_types(part: Solution | Certificate) -> None:
             raise TypeError(f"{one.name} is {value!r}, expected {one.type}")
         if one.type == "Array" and value.dtype.kind not in "iuf":
             raise TypeError(f"{one.name} holds {value.dtype} values, expected numbers")
+
+
+def found_at(
+    x: Array,
+    certificate: Certificate,
+    status: Status,
+    message: str,
+    seconds: float,
+    problem: Any,
+    name: str,
+) -> Solution:
+    """Return the solution at a point that no solve of its own ended at."""
+    return Solution(
+        x=np.array(x),
+        value=certificate.value,
+        gap=certificate.gap,
+        residual=certificate.gap,
+        status=status,
+        iterations=0,
+        seconds=seconds,
+        trace={
+            "objective": np.array([certificate.value]),
+            "gap": np.array([certificate.gap]),
+            "seconds": np.array([seconds]),
+        },
+        certificate=certificate,
+        solver="solve_many",
+        problem=name,
+        message=message,
+        witness=None,
+        instance=problem,
+    )

@@ -182,62 +182,6 @@ def renamed(new: Callable[Given, Result], old: str, removed_in: str) -> Callable
     return call
 
 
-def renamed_option(
-    old: str, new: str, removed_in: str
-) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
-    """Return a decorator that takes a keyword under its old name as well, with a warning.
-
-    Parameters
-    ----------
-    old, new : str
-        The old name of the keyword, and its name.
-    removed_in : str
-        The version in which the old name goes, such as "0.3".
-
-    Returns
-    -------
-    callable
-        The decorator of the function or method.
-
-    Raises
-    ------
-    TypeError
-        By the function: when both names are given.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> @renamed_option("size", "width", "0.3")
-    ... def twice(width=1.0):
-    ...     return 2.0 * width
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     print(twice(size=1.5), caught[0].message)
-    3.0 size is now width, and goes in version 0.3; write width.
-    """
-
-    def decorate(function: Callable[Given, Result]) -> Callable[Given, Result]:
-        called: Any = function
-
-        @functools.wraps(function)
-        def call(*args: Given.args, **options: Given.kwargs) -> Result:
-            given: Any = options
-            if old in options:
-                if new in options:
-                    raise TypeError(f"{old} is the old name of {new}, and both are given; write {new} alone.")
-                warnings.warn(
-                    f"{old} is now {new}, and goes in version {removed_in}; write {new}.",
-                    FutureWarning,
-                    stacklevel=level_of_caller(),
-                )
-                given = {new if name == old else name: value for name, value in options.items()}
-            return called(*args, **given)
-
-        return call
-
-    return decorate
-
-
 def progress_as_verbose(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """Return a function that takes ``progress`` for ``verbose``, the word of scikit-learn and cvxpy, until 0.3.
 
@@ -250,5 +194,39 @@ def progress_as_verbose(function: Callable[Given, Result]) -> Callable[Given, Re
     -------
     callable
         The same function.
+
+    Raises
+    ------
+    TypeError
+        By the function: when both names are given.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> @progress_as_verbose
+    ... def told(verbose=False):
+    ...     return verbose
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     print(told(progress=True), caught[0].message)
+    True progress is now verbose, and goes in version 0.3; write verbose.
     """
-    return renamed_option("progress", "verbose", "0.3")(function)
+    called: Any = function
+
+    @functools.wraps(function)
+    def call(*args: Given.args, **options: Given.kwargs) -> Result:
+        given: Any = options
+        if "progress" in options:
+            if "verbose" in options:
+                raise TypeError(
+                    "progress is the old name of verbose, and both are given; write verbose alone."
+                )
+            warnings.warn(
+                "progress is now verbose, and goes in version 0.3; write verbose.",
+                FutureWarning,
+                stacklevel=level_of_caller(),
+            )
+            given = {"verbose" if name == "progress" else name: value for name, value in options.items()}
+        return called(*args, **given)
+
+    return call

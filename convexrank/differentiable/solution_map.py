@@ -348,8 +348,32 @@ class SolutionMap:
     # --- numpy ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _last(self) -> _Last:
-        return _Last(self)
+    def _last(self) -> list[tuple[dict[str, Array], AtMinimiser]]:
+        """The last values and the minimiser there, which a solve and the systems after it ask for in turn."""
+        return []
+
+    def _at(self, values: Mapping[str, Any]) -> AtMinimiser:
+        """The minimiser at values by name."""
+        given = {name: np.array(value, dtype=np.float64) for name, value in values.items()}
+        for held, found in self._last:
+            same = held.keys() == given.keys()
+            if same and all(np.array_equal(held[name], value) for name, value in given.items()):
+                return found
+        found = self._solved(given)
+        self._last[:] = [(given, found)]
+        return found
+
+    def _solved(self, given: dict[str, Array]) -> AtMinimiser:
+        weights = given.get("sample_weight")
+        if weights is not None and not (weights > 0.0).all():
+            raise ValueError(
+                f"sample_weight has {np.count_nonzero(weights <= 0.0)} entries that are not greater than 0; leave rows "
+                "of weight 0 out of the problem, or give the problem these weights and pass none."
+            )
+        problem = self.problem.changed(
+            **{name: value if value.ndim else float(value) for name, value in given.items()}
+        )
+        return AtMinimiser.of(problem, self.solver, self.tol)
 
     # --- JAX ------------------------------------------------------------------------------------------------------
 
@@ -368,7 +392,7 @@ class SolutionMap:
 
         kind = jnp.result_type(float)
         if not _is_traced(values):
-            return jnp.asarray(self._last.at(values).w, kind)
+            return jnp.asarray(self._at(values).w, kind)
         size = values["X"].shape[1] if "X" in values else self.problem.dimension
         result = jax.ShapeDtypeStruct((size,), kind)
         return self._on_host(lambda found: found.w, result, values)
@@ -381,7 +405,7 @@ class SolutionMap:
 
         def run(*arrays: Array) -> tuple[Array]:
             given = dict(zip(names, arrays[: len(names)], strict=True))
-            return (np.asarray(function(self._last.at(given), *arrays[len(names) :])),)
+            return (np.asarray(function(self._at(given), *arrays[len(names) :])),)
 
         return call_on_host(run, (result,), *values.values(), *operands, vmap_method="sequential")[0]
 
@@ -393,7 +417,7 @@ class SolutionMap:
         (values,), (changes,) = primals, tangents
         w = self._rule(values)
         if not _is_traced(values):
-            self._last.at(values).check()
+            self._at(values).check()
         free = (w != 0.0) | (jnp.asarray(values.get("l1", self.problem.l1)) <= 0.0)
         slope, held = self._compiled_slope, self._held(values)
         pull = jax.jvp(lambda given: slope(w, given, held), (values,), (changes,))[1]
@@ -515,35 +539,3 @@ def _is_traced(values: Mapping[str, Any]) -> bool:
     from jax.core import Tracer
 
     return any(isinstance(value, Tracer) for value in values.values())
-
-
-class _Last:
-    """The minimiser at the last values, which a solve and the systems after it ask for in turn."""
-
-    def __init__(self, solutions: SolutionMap) -> None:
-        self._solutions = solutions
-        self._held: tuple[dict[str, Array], AtMinimiser] | None = None
-
-    def at(self, values: Mapping[str, Any]) -> AtMinimiser:
-        """Return the minimiser at values by name."""
-        given = {name: np.array(value, dtype=np.float64) for name, value in values.items()}
-        held = self._held
-        if (
-            held is None
-            or held[0].keys() != given.keys()
-            or not all(np.array_equal(held[0][name], value) for name, value in given.items())
-        ):
-            held = self._held = given, self._solved(given)
-        return held[1]
-
-    def _solved(self, given: dict[str, Array]) -> AtMinimiser:
-        weights, of = given.get("sample_weight"), self._solutions
-        if weights is not None and not (weights > 0.0).all():
-            raise ValueError(
-                f"sample_weight has {np.count_nonzero(weights <= 0.0)} entries that are not greater than 0; leave rows "
-                "of weight 0 out of the problem, or give the problem these weights and pass none."
-            )
-        problem = of.problem.changed(
-            **{name: value if value.ndim else float(value) for name, value in given.items()}
-        )
-        return AtMinimiser.of(problem, of.solver, of.tol)

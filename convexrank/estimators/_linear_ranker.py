@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -58,17 +58,10 @@ class LinearEstimator(BaseEstimator):
     """An estimator with one linear score Xw. Subclasses are dataclasses: their fields are the constructor."""
 
     coef_: Array
+    design_: Any
     #: How columns become columns of weights, where weights are not those of the features themselves.
     features: Any = "linear"
-    bins: int | None = None
-    monotone: Any = None
-    #: How problems are solved, where a subclass lets the caller say so.
-    solver: SolverLike = None
-    tol: float = 1e-8
-    max_iter: int | None = None
-    time_limit: float | None = None
     warm_start: bool = False
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn: sparse X, y needed, neither classifier nor regressor."""
@@ -138,48 +131,6 @@ class LinearEstimator(BaseEstimator):
         check_is_fitted(self, "coef_")
         rows = self._validated(X, reset=False)
         return (rows if self._is_linear else self.design_.transform(rows)) @ self.coef_
-
-    def _designed(self, X: Any, weights: Any = None) -> Any:
-        """Return what the coefficients belong to: X, or a design made of weighted rows, of which the levels are kept.
-
-        Raises
-        ------
-        ValueError, TypeError
-            When ``features`` is no known name, or ``bins`` or ``monotone`` do not fit.
-        """
-        if self._is_linear:
-            if self.bins is not None or self.monotone is not None:
-                raise ValueError(
-                    "bins and monotone describe thresholds, but features is 'linear'; pass features='thresholds'."
-                )
-            return X
-        names = getattr(self, "feature_names_in_", None)
-        words = getattr(self, "_words", {})
-        design: Any = Thresholds(
-            X, self.bins or _BINS, self.monotone, words, names=names, sample_weight=weights
-        )
-        if self.features == "products" and words:
-            named = [design.levels[j].name for j in words]
-            raise ValueError(
-                f"X has categories in the columns {shown(named)}, of which no products are made; pass "
-                "features='thresholds', or leave them out."
-            )
-        if self.features == "products":
-            pairs = Products(X, self.bins or _BINS_OF_PRODUCTS, names=names, sample_weight=weights)
-            design = Stacked([design, pairs])
-        self.design_, self._with_rows = design[np.arange(0)], design
-        return design
-
-    def _solved(self, problem: Problem, solver: SolverLike = None) -> Solution:
-        """Solve as the parameters say; with ``warm_start`` from the weights of the fit before, where they fit."""
-        return problem.solve(
-            solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            time_limit=self.time_limit,
-            x0=self._start(problem.dimension),
-            verbose=check_flag(self.verbose, "verbose"),
-        )
 
     def _start(self, dimension: int) -> Array | None:
         """Return the point of the fit before, where ``warm_start`` asks for it and it fits."""
@@ -330,6 +281,48 @@ class SolvedRanker(LinearRanker):
             )
         return self._columns_of_fit
 
+    def _designed(self, X: Any, weights: Any = None) -> Any:
+        """Return what the coefficients belong to: X, or a design made of weighted rows, of which the levels are kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            When ``features`` is no known name, or ``bins`` or ``monotone`` do not fit.
+        """
+        if self._is_linear:
+            if self.bins is not None or self.monotone is not None:
+                raise ValueError(
+                    "bins and monotone describe thresholds, but features is 'linear'; pass features='thresholds'."
+                )
+            return X
+        names = getattr(self, "feature_names_in_", None)
+        words = getattr(self, "_words", {})
+        design: Any = Thresholds(
+            X, self.bins or _BINS, self.monotone, words, names=names, sample_weight=weights
+        )
+        if self.features == "products" and words:
+            named = [design.levels[j].name for j in words]
+            raise ValueError(
+                f"X has categories in the columns {shown(named)}, of which no products are made; pass "
+                "features='thresholds', or leave them out."
+            )
+        if self.features == "products":
+            pairs = Products(X, self.bins or _BINS_OF_PRODUCTS, names=names, sample_weight=weights)
+            design = Stacked([design, pairs])
+        self.design_, self._with_rows = design[np.arange(0)], design
+        return design
+
+    def _solved(self, problem: Problem, solver: SolverLike = None) -> Solution:
+        """Solve as the parameters say; with ``warm_start`` from the weights of the fit before, where they fit."""
+        return problem.solve(
+            solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            x0=self._start(problem.dimension),
+            verbose=check_flag(self.verbose, "verbose"),
+        )
+
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         found = super()._validated(X, *y, **options)
         if y and self._is_linear:
@@ -367,3 +360,9 @@ def check_counts(sample_weight: Any, length: int) -> Array | None:
             "only be repeated. Scale the weights and round them, or leave them out."
         )
     return counts
+
+
+def own_parameters(ranker: type[SolvedRanker], *others: str) -> list[str]:
+    """Return the parameters of a ranker that not all rankers have, but those named."""
+    others = (*others, *(one.name for one in fields(SolvedRanker)))
+    return [one.name for one in fields(ranker) if one.name not in others]

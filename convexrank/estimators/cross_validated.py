@@ -200,7 +200,8 @@ def _problem_of(model: PathSearch, data: tuple[Any, ...]) -> tuple[Any, Array | 
     setattr(made, model.path, 1.0 if model.path in _STRENGTHS else default)
     scales = None
     if model.standardize and model._is_linear:
-        scales = _scales(check_matrix(X, most=LARGEST_ENTRY), weights)
+        deviations = moments(check_matrix(X, most=LARGEST_ENTRY), weights)[1]
+        scales = np.where(deviations > 0.0, deviations, 1.0)
     return made._made(_divided(X, scales), y, qid, weights), scales, made
 
 
@@ -259,12 +260,6 @@ def _scores_of(
     except ValueError as error:
         raise ValueError(f"fold {number} of cv: {error}") from error
     return found
-
-
-def _scales(X: Any, weights: Array | None) -> Array:
-    """Return the standard deviation of each column; 1 for a constant one."""
-    deviations = moments(X, weights)[1]
-    return np.where(deviations > 0.0, deviations, 1.0)
 
 
 def _divided(X: Any, scales: Array | None) -> Any:

@@ -67,11 +67,7 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 )
                 names = numbers[parts[0]], numbers[parts[1]]
         except (TypeError, ValueError) as error:
-            kind = (
-                TypeError
-                if isinstance(error, TypeError) and not isinstance(error, ValueError)
-                else ValueError
-            )
+            kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(
                 f"X, y, held_out or random_state: {error}; expected rows X of shape (n, d), and y of n labels."
             ) from error

@@ -15,7 +15,7 @@ from convexrank.core.capabilities import Advice
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
 from convexrank.data import QueryGroups, check_binary_labels, check_choice, check_weights
-from convexrank.estimators._linear_ranker import SolvedRanker
+from convexrank.estimators._linear_ranker import SolvedRanker, own_parameters
 from convexrank.estimators._objectives import (
     check_formulation,
     check_queries,
@@ -33,23 +33,6 @@ from convexrank.problems import RateConstrained, RmaxPush, TopPush
 from convexrank.problems.bipartite._base import Bipartite
 
 Array = np.ndarray
-
-# Parameters that an objective may have.
-_OF_OBJECTIVES = (
-    "p",
-    "price",
-    "loss",
-    "max_fpr",
-    "min_tpr",
-    "min_recall",
-    "min_precision",
-    "spectrum",
-    "bottom_weight",
-    "tau",
-    "surrogate",
-    "beta",
-    "over",
-)
 
 
 @dataclass(eq=False, repr=False)
@@ -380,3 +363,7 @@ class PushRanker(SolvedRanker):
         if weights is not None and not all(weights[labels == one].any() for one in found):
             raise ValueError("sample_weight leaves no positive or no negative; give each class some weight.")
         return mean_order(labels, scores, lists, weights)
+
+
+# Parameters that an objective may have.
+_OF_OBJECTIVES = own_parameters(PushRanker, "objective", "l2", "l1", "tie_break")

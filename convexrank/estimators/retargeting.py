@@ -13,7 +13,7 @@ from convexrank.backend.interruption import as_a_whole
 from convexrank.backend.progress import level_of_caller
 from convexrank.core.problem import Problem
 from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
-from convexrank.estimators._linear_ranker import SolvedRanker, check_counts
+from convexrank.estimators._linear_ranker import SolvedRanker, check_counts, own_parameters
 from convexrank.estimators._objectives import (
     check_formulation,
     check_queries,
@@ -34,22 +34,6 @@ Array = np.ndarray
 
 # From so many rows on, grades without queries are worth a word; more different values are no grades.
 _MANY_ROWS, _FEW_GRADES = 500, 10
-# Parameters that an objective may have.
-_OF_OBJECTIVES = (
-    "divergence",
-    "margin",
-    "reward",
-    "bound",
-    "target_reg",
-    "score_reg",
-    "offsets",
-    "normalize",
-    "loss",
-    "target",
-    "gain",
-    "gamma",
-    "smoothing",
-)
 _CONVENTIONS = {"convexrank": CONVEXRANK, "scikit-learn": SKLEARN, "letor3": LETOR3, "letor4": LETOR4}
 
 
@@ -367,3 +351,7 @@ def _repeated(qid: Any, sample_weight: Any, length: int) -> tuple[Any, QueryGrou
     if counts is None:
         return slice(None), groups
     return groups.repeated(groups.gather(counts))
+
+
+# Parameters that an objective may have.
+_OF_OBJECTIVES = own_parameters(RetargetingRanker, "objective", "alpha", "l1", "ndcg_convention", "ndcg_k")

@@ -231,10 +231,29 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
             else min(1.0, unit**2 * (strong or 1.0))
         )
         tol = check_positive(self.tol, "tol") * (unit or 1.0)
-        options = {"tol": tol, "time_limit": self.time_limit, "verbose": verbose}
+        options: dict[str, Any] = {"tol": tol, "verbose": verbose}
         if self.solver is None and self.oracle == "projection" and strong is not None:
-            return problem, _solve_field(problem, self.max_iter, x0, **options)
-        return problem, problem.solve(self.solver, max_iter=self.max_iter, x0=x0, **options)
+            return problem, self._solve_field(problem, x0, options)
+        limits = {"max_iter": self.max_iter, "time_limit": self.time_limit}
+        return problem, problem.solve(self.solver, x0=x0, **limits, **options)
+
+    def _solve_field(self, problem: LearnedDivergence, x0: Array | None, options: dict[str, Any]) -> Solution:
+        """Take turns between steps with momentum, which may go round in circles, and without, which crawl."""
+        limit = _MAX_ITER if self.max_iter is None else check_integer(self.max_iter, "max_iter", 1)
+        limit_s = left = None if self.time_limit is None else check_positive(self.time_limit, "time_limit")
+        solvers, turn, done, seconds = (Accelerated(), UnitStep(1.0 / problem.lipschitz)), 0, 0, 0.0
+        while True:
+            steps = min(_TURN * 2 ** (turn // 2), limit - done)
+            last = done + steps == limit
+            with warnings.catch_warnings():
+                if not last:
+                    warnings.filterwarnings("ignore", ".*: (MAX_ITER|FAILED):", ConvergenceWarning)
+                solution = problem.solve(solvers[turn % 2], max_iter=steps, x0=x0, time_limit=left, **options)
+            x0, turn = solution.x, turn + 1
+            done, seconds = done + solution.iterations, seconds + solution.seconds
+            left = None if limit_s is None else max(limit_s - seconds, 1e-3)
+            if last or solution.status not in (Status.MAX_ITER, Status.FAILED):
+                return replace(solution, iterations=done, seconds=seconds)
 
     def _cross_validate(
         self, X: Any, y: Array, candidates: list[tuple[float | None, float]]
@@ -350,31 +369,6 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         reach = conformal_reach(np.abs(y - expected), level)
         predicted = self.predict(X)
         return np.stack([predicted - reach, predicted + reach], axis=-1)
-
-
-def _solve_field(
-    problem: LearnedDivergence,
-    max_iter: int | None,
-    x0: Array | None,
-    *,
-    time_limit: float | None,
-    **options: Any,
-) -> Solution:
-    """Take turns between steps with momentum, which may go round in circles along a field, and without, which crawl."""
-    limit = _MAX_ITER if max_iter is None else check_integer(max_iter, "max_iter", 1)
-    limit_s = left = None if time_limit is None else check_positive(time_limit, "time_limit")
-    solvers, turn, done, seconds = (Accelerated(), UnitStep(1.0 / problem.lipschitz)), 0, 0, 0.0
-    while True:
-        steps = min(_TURN * 2 ** (turn // 2), limit - done)
-        last = done + steps == limit
-        with warnings.catch_warnings():
-            if not last:
-                warnings.filterwarnings("ignore", ".*: (MAX_ITER|FAILED):", ConvergenceWarning)
-            solution = problem.solve(solvers[turn % 2], max_iter=steps, x0=x0, time_limit=left, **options)
-        x0, turn, done, seconds = solution.x, turn + 1, done + solution.iterations, seconds + solution.seconds
-        left = None if limit_s is None else max(limit_s - seconds, 1e-3)
-        if last or solution.status not in (Status.MAX_ITER, Status.FAILED):
-            return replace(solution, iterations=done, seconds=seconds)
 
 
 def _several(value: Any, name: str) -> list[Any]:

@@ -1,8 +1,8 @@
 """Derived features: weak rankers as a matrix, designs that are never built, kernels on pairs, shapes, explanations."""
 
 from convexrank.features.products import Products, Stacked, pair_kernel
-from convexrank.features.score_cards import Explanation, ScoreCard
-from convexrank.features.shapes import Shapes, shapes
+from convexrank.features.score_cards import Explanation
+from convexrank.features.shapes import ScoreCard, Shapes, shapes
 from convexrank.features.thresholds import Thresholds, quantile_thresholds, threshold_rankers
 
 __all__ = [

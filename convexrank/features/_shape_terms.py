@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -266,24 +266,6 @@ class Slope:
 
 def _root_mean_square(values: Array, rows: Array) -> float:
     return float(np.sqrt(np.sum(values**2 * rows) / max(rows.sum(), 1)))
-
-
-class Sum(Protocol):
-    """A sum of such terms, as a score card has it."""
-
-    @property
-    def functions(self) -> tuple[StepFunction, ...]:
-        """The terms of one feature."""
-        ...
-
-    @property
-    def surfaces(self) -> tuple[Surface, ...]:
-        """The terms of two features."""
-        ...
-
-    def __call__(self, X: Any) -> Array:
-        """Return the scores of rows."""
-        ...
 
 
 def low_codes(levels: ColumnLevels, values: Array) -> Array:

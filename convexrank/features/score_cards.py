@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,65 +12,17 @@ from convexrank.backend.cached import read_only
 from convexrank.backend.design import unpacked
 from convexrank.data import check_real, read_array, shown
 from convexrank.data.nodes import pandas
-from convexrank.features._shape_terms import Slope, StepFunction, Sum, Surface
+from convexrank.features._shape_terms import Slope, StepFunction, Surface
 
 __all__ = ["Explanation"]
 
 Array = np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreCard:
-    """Integer points for each piece of each function; the smallest points of each function are 0.
-
-    Parameters
-    ----------
-    shapes : Shapes
-        The functions, with points as values.
-    points : int
-        The sum of the largest points of all functions, before rounding.
-    scale : float
-        Points per unit of the score.
-    base : float
-        The score of a row with 0 points.
-    error : float
-        A bound on the difference between the points of a row and scale · (score − base), for all possible rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import convexrank as cr
-    >>> design = cr.features.Thresholds(np.array([[1.0, 0.0], [2.0, 1.0], [3.0, 1.0]]))
-    >>> card = cr.shapes([2.0, 1.0, -3.0], design).score_card(points=10)
-    >>> card([[1.0, 0.0], [9.0, 0.0]]).tolist(), round(card.scale, 2), round(card.error, 2)
-    ([5, 10], 1.67, 0.33)
-    """
-
-    shapes: Sum = field(repr=False)
-    points: int
-    scale: float
-    base: float
-    error: float
-
-    def __call__(self, X: Any) -> Array:
-        """Return the points of rows, as :meth:`Shapes.predict` takes them."""
-        return np.rint(self.shapes(X)).astype(np.int64)
-
-    def __str__(self) -> str:
-        lines = [("feature", "value", "points")]
-        for term in (*self.shapes.functions, *self.shapes.surfaces):
-            for place, (pieces, value, _) in enumerate(term.cells()):
-                text = " and ".join(map(str, pieces))
-                lines.append(("" if place else term.name, text, f"{value:.0f}"))
-        first, second = (max(len(line[column]) for line in lines) for column in (0, 1))
-        table = [f"{name:{first}}  {text:{second}}  {points:>6}" for name, text, points in lines]
-        return "\n".join([*table, f"Scores are rounded by at most {self.error:.2g} points of {self.points}."])
-
-
 def score_card_of(
     shapes: Any, terms: Sequence[StepFunction | Surface | Slope], constant: float, points: int
-) -> ScoreCard:
-    """Return the functions rounded to whole points; those that are 0 are left out."""
+) -> tuple[Any, int, float, float, float]:
+    """Return the fields of a score card: the functions in whole points, and how; those that are 0 are left out."""
     if lines := [term.name for term in terms if isinstance(term, Slope)]:
         raise ValueError(
             f"points need pieces, and {lines[0]} has a slope; make a design without raw columns, only of Thresholds."
@@ -89,7 +41,7 @@ def score_card_of(
     functions = tuple(term for term in rounded if isinstance(term, StepFunction))
     surfaces = tuple(term for term in rounded if not isinstance(term, StepFunction))
     card = replace(shapes, functions=functions, surfaces=surfaces, slopes=())
-    return ScoreCard(card, points, scale, sum(lows) + constant, max(above, below))
+    return card, points, scale, sum(lows) + constant, max(above, below)
 
 
 def _values(term: Any) -> Array:
@@ -283,10 +235,8 @@ def one_row(X: Any) -> Any:
     if isinstance(X, list | tuple | np.ndarray):
         X = read_array(X, "X")
         X = X[None] if X.ndim == 1 else X
-    if np.ndim(X) == 0 and not hasattr(X, "columns"):
-        raise ValueError(f"X is {shown(X)}, expected one row; pass X[[i]], or frame.iloc[[i]].")
-    rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if rows != 1:
+    is_number = np.ndim(X) == 0 and not hasattr(X, "columns")
+    if is_number or (X.shape[0] if hasattr(X, "shape") else len(X)) != 1:
         raise ValueError(f"X is {shown(X)}, expected one row; pass X[[i]], or frame.iloc[[i]].")
     return X
 

@@ -12,7 +12,7 @@ from convexrank.core.results import Solution, check_solution, problem_of
 from convexrank.data import check_integer, check_matrix, check_vector, shown
 from convexrank.features._levels import read_columns
 from convexrank.features._shape_terms import Slope, StepFunction, Surface, Tables, terms_of
-from convexrank.features.score_cards import ScoreCard, frame_of, score_card_of, sql_of
+from convexrank.features.score_cards import frame_of, score_card_of, sql_of
 
 Array = np.ndarray
 
@@ -231,7 +231,7 @@ class Shapes:
                  > 0            0
         Scores are rounded by at most 0.33 points of 10.
         """
-        return score_card_of(self, self.terms, self.constant, check_integer(points, "points", 1))
+        return ScoreCard(*score_card_of(self, self.terms, self.constant, check_integer(points, "points", 1)))
 
     def __repr__(self) -> str:
         return (
@@ -295,3 +295,51 @@ def _weights_and_design(solution: Any, design: Any) -> tuple[Array, Any]:
         )
     x = solution.x if isinstance(solution, Solution) else solution
     return check_vector(x, design.shape[1], "solution", each="column of the design"), design
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreCard:
+    """Integer points for each piece of each function; the smallest points of each function are 0.
+
+    Parameters
+    ----------
+    shapes : Shapes
+        The functions, with points as values.
+    points : int
+        The sum of the largest points of all functions, before rounding.
+    scale : float
+        Points per unit of the score.
+    base : float
+        The score of a row with 0 points.
+    error : float
+        A bound on the difference between the points of a row and scale · (score − base), for all possible rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import convexrank as cr
+    >>> design = cr.features.Thresholds(np.array([[1.0, 0.0], [2.0, 1.0], [3.0, 1.0]]))
+    >>> card = cr.shapes([2.0, 1.0, -3.0], design).score_card(points=10)
+    >>> card([[1.0, 0.0], [9.0, 0.0]]).tolist(), round(card.scale, 2), round(card.error, 2)
+    ([5, 10], 1.67, 0.33)
+    """
+
+    shapes: Shapes = field(repr=False)
+    points: int
+    scale: float
+    base: float
+    error: float
+
+    def __call__(self, X: Any) -> Array:
+        """Return the points of rows, as :meth:`Shapes.predict` takes them."""
+        return np.rint(self.shapes(X)).astype(np.int64)
+
+    def __str__(self) -> str:
+        lines = [("feature", "value", "points")]
+        for term in (*self.shapes.functions, *self.shapes.surfaces):
+            for place, (pieces, value, _) in enumerate(term.cells()):
+                text = " and ".join(map(str, pieces))
+                lines.append(("" if place else term.name, text, f"{value:.0f}"))
+        first, second = (max(len(line[column]) for line in lines) for column in (0, 1))
+        table = [f"{name:{first}}  {text:{second}}  {points:>6}" for name, text, points in lines]
+        return "\n".join([*table, f"Scores are rounded by at most {self.error:.2g} points of {self.points}."])

@@ -29,17 +29,9 @@ def _star(pages: Array) -> list[tuple[Array, Array]]:
     return [(helpers, target), (target, helpers)]
 
 
-def _funnel(pages: Array) -> list[tuple[Array, Array]]:
-    return [(pages[1:], np.repeat(pages[:1], len(pages) - 1))]
-
-
 def _clique(pages: Array) -> list[tuple[Array, Array]]:
     source, target = np.repeat(pages, len(pages)), np.tile(pages, len(pages))
     return [(source[source != target], target[source != target])]
-
-
-def _ring(pages: Array) -> list[tuple[Array, Array]]:
-    return [(pages, np.roll(pages, -1))] if len(pages) > 1 else []
 
 
 def _pairs(pages: Array) -> list[tuple[Array, Array]]:
@@ -59,9 +51,9 @@ def _alliance(pages: Array) -> list[tuple[Array, Array]]:
 #: What each kind of farm links; the target is the first page.
 FARMS: dict[str, Callable[[Array], list[tuple[Array, Array]]]] = {
     "star": _star,
-    "funnel": _funnel,
+    "funnel": lambda pages: [(pages[1:], np.repeat(pages[:1], len(pages) - 1))],
     "clique": _clique,
-    "ring": _ring,
+    "ring": lambda pages: [(pages, np.roll(pages, -1))] if len(pages) > 1 else [],
     "pairs": _pairs,
     "alliance": _alliance,
 }

@@ -177,8 +177,8 @@ def student_interval(value: float, error: float, freedom: float, alpha: float) -
 
 #: A way to intervals and tests.
 Method = Exact | Asymptotic
-_EXACT, _ASYMPTOTIC = Exact(), Asymptotic()
-_METHODS: dict[str, Method | None] = {"auto": None, "exact": _EXACT, "asymptotic": _ASYMPTOTIC}
+_EXACT, ASYMPTOTIC = Exact(), Asymptotic()
+_METHODS: dict[str, Method | None] = {"auto": None, "exact": _EXACT, "asymptotic": ASYMPTOTIC}
 
 
 def method_named(name: Any) -> Method | None:
@@ -190,12 +190,7 @@ def method_for(how: Method | None, rows: Rows | None = None) -> Method:
     """Return the method of one measure: exact unless another is asked for, or rows have weights or groups."""
     if how is not None:
         return how
-    return _EXACT if rows is None or (not rows.weighted and rows.cluster is None) else _ASYMPTOTIC
-
-
-def method_of_differences(how: Method | None) -> Method:
-    """Return the method of a difference: asymptotic unless another is asked for."""
-    return how or _ASYMPTOTIC
+    return _EXACT if rows is None or (not rows.weighted and rows.cluster is None) else ASYMPTOTIC
 
 
 How = Literal["auto", "exact", "asymptotic"]
@@ -247,12 +242,12 @@ def _checked(convention: Any) -> Convention:
 
 def ndcg_measure(qid: Any, k: Any, convention: Any = CONVEXRANK) -> NDCG:
     """Check the arguments, and return the measure."""
-    return NDCG(_checked(convention), None if k is None else check_integer(k, "k", 1), qid)
+    return NDCG(_checked(convention), qid, None if k is None else check_integer(k, "k", 1))
 
 
 def map_measure(qid: Any, threshold: Any = 0.0, convention: Any = CONVEXRANK) -> MeanAveragePrecision:
     """Check the arguments, and return the measure."""
-    return MeanAveragePrecision(_checked(convention), check_real(threshold, "threshold"), qid)
+    return MeanAveragePrecision(_checked(convention), qid, check_real(threshold, "threshold"))
 
 
 # For each name what it takes, the options that it must have, and those that it may have.

@@ -8,13 +8,13 @@ from typing import Any
 
 from convexrank.data import check_probability, check_same_index, shown
 from convexrank.inference.arguments import (
+    ASYMPTOTIC,
     How,
     Measure,
     Method,
     interval_of,
     measure_named,
     method_named,
-    method_of_differences,
 )
 from convexrank.inference.results import Comparison, Difference, Interval
 
@@ -129,7 +129,7 @@ def compare(
     Difference(auc, s1 − s2 = +0.1014 in [+0.0540, +0.1487], level 95 %, asymptotic, p = 4.39e-05)
     """
     how, sure = method_named(method), check_probability(level, "level")
-    apart = method_of_differences(how)
+    apart = how or ASYMPTOTIC
     measure = measure_named(metric, p=p, k=k, max_fpr=max_fpr, qid=qid, convention=convention)
     if qid is not None and groups is not None:
         raise ValueError("groups: queries are the groups of this measure; leave groups out.")

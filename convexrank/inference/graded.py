@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,10 +45,6 @@ class Values:
         """Their values."""
         return self.evaluated()
 
-    def guide(self) -> Guide:
-        """Return what an asymptotic interval needs."""
-        return {self.rows.names[0]: (float(len(self.rows.stratum)), 100.0)}
-
 
 Evaluate = Callable[[Array, Any, Any, str], tuple[int, Any, Callable[[], Array]]]
 
@@ -81,14 +77,38 @@ def _refuse_weights(sample_weight: Any, unit: str) -> None:
         raise ValueError(f"sample_weight: this measure counts {unit} alike; leave sample_weight out.")
 
 
+class _MeanOfUnits:
+    """Measures that are the mean of one number for each row or query."""
+
+    #: In how many places of the tuples a unit is: what its number counts in Hoeffding's decomposition.
+    places: ClassVar[int] = 1
+
+    def shown(self, value: float) -> float:
+        """Return the value as it is."""
+        return value
+
+    def value(self, ranked: Values) -> float:
+        """Return the mean."""
+        return float(ranked.values.mean())
+
+    def influence(self, ranked: Values) -> Array:
+        """Return the leading term of Hoeffding's decomposition."""
+        return self.places * (ranked.values - ranked.values.mean()) / len(ranked.values)
+
+    def guide(self, ranked: Values) -> Guide:
+        """Return what an asymptotic interval needs."""
+        return {ranked.rows.names[0]: (float(len(ranked.rows.stratum)), 100.0)}
+
+
 @dataclass(frozen=True)
-class RankingRisk:
+class RankingRisk(_MeanOfUnits):
     """Share of pairs of rows in the wrong order: a U-statistic of one sample."""
 
     ties: str
     antisymmetric: bool = False
 
     name = "ranking_risk"
+    places: ClassVar[int] = 2
 
     def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Graded:
         """Read labels and groups."""
@@ -103,22 +123,6 @@ class RankingRisk:
         del qid
         ranks = read_ranks(y, s, name, antisymmetric=self.antisymmetric)
         return len(y), ranks, lambda: losses_of_ranks(*ranks, TIE_COSTS[self.ties]) / (len(y) - 1)
-
-    def shown(self, value: float) -> float:
-        """Return the value as it is."""
-        return value
-
-    def value(self, ranked: Values) -> float:
-        """Return the risk."""
-        return float(ranked.values.mean())
-
-    def influence(self, ranked: Values) -> Array:
-        """Return the leading term of Hoeffding's decomposition: each row is in two places of a pair."""
-        return 2.0 * (ranked.values - ranked.values.mean()) / len(ranked.values)
-
-    def guide(self, ranked: Values) -> Guide:
-        """Return what an asymptotic interval needs."""
-        return ranked.guide()
 
     def tuples(self, ranked: Values) -> Disjoint:
         """Return the pairs of rows: by labels and scores, or by their numbers for a rule on pairs."""
@@ -181,10 +185,19 @@ class MaryRisk(RankingRisk):
 
 
 @dataclass(frozen=True)
-class _OverQueries:
+class _OverQueries(_MeanOfUnits):
     """Means over independent queries."""
 
     convention: Convention
+    qid: Any
+
+    def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Graded:
+        """Read grades and queries."""
+        _refuse_weights(sample_weight, "queries")
+        del groups
+        check_same_index(y=y, s=s, qid=None if isinstance(self.qid, QueryGroups) else self.qid)
+        grades = check_vector(y, name="y")
+        return Graded(self.values, grades, as_groups(self.qid, len(grades), required=True), None, "queries")
 
     def per_query(self, y: Array, s: Array, qid: Any) -> Array:
         """Return the value of each query; NaN for those that do not count."""
@@ -195,22 +208,6 @@ class _OverQueries:
         found = _of_counting(self.per_query(y, check_vector(s, len(y), name), qid))
         return len(found), None, lambda: found
 
-    def shown(self, value: float) -> float:
-        """Return the value as it is."""
-        return value
-
-    def value(self, ranked: Values) -> float:
-        """Return the mean over the queries that count."""
-        return float(ranked.values.mean())
-
-    def influence(self, ranked: Values) -> Array:
-        """Return contributions of the queries."""
-        return (ranked.values - ranked.values.mean()) / len(ranked.values)
-
-    def guide(self, ranked: Values) -> Guide:
-        """Return what an asymptotic interval needs."""
-        return ranked.guide()
-
     def paired(self, first: Values, second: Values) -> Array:
         """Return the differences of the queries, moved to [0, 1]."""
         return (1.0 + first.values - second.values) / 2.0
@@ -218,12 +215,6 @@ class _OverQueries:
     def exact(self, ranked: Values, alpha: float) -> Bounds:
         """Return the bounds of betting."""
         return mean_bounds(ranked.values, alpha)
-
-
-def _read_queries(evaluate: Evaluate, y: Any, s: Any, qid: Any) -> Graded:
-    check_same_index(y=y, s=s, qid=None if isinstance(qid, QueryGroups) else qid)
-    grades = check_vector(y, name="y")
-    return Graded(evaluate, grades, as_groups(qid, len(grades), required=True), None, "queries")
 
 
 def _of_counting(values: Array) -> Array:
@@ -246,15 +237,8 @@ class NDCG(_OverQueries):
     """Mean over queries of the normalised discounted gain."""
 
     k: int | None
-    qid: Any
 
     name = "ndcg"
-
-    def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Graded:
-        """Read grades and queries."""
-        _refuse_weights(sample_weight, "queries")
-        del groups
-        return _read_queries(self.values, y, s, self.qid)
 
     def per_query(self, y: Array, s: Array, qid: Any) -> Array:
         """Return the value of each query."""
@@ -266,15 +250,8 @@ class MeanAveragePrecision(_OverQueries):
     """Mean over queries of the average precision."""
 
     threshold: float
-    qid: Any
 
     name = "map"
-
-    def read(self, y: Any, s: Any, sample_weight: Any = None, groups: Any = None) -> Graded:
-        """Read grades and queries."""
-        _refuse_weights(sample_weight, "queries")
-        del groups
-        return _read_queries(self.values, y, s, self.qid)
 
     def per_query(self, y: Array, s: Array, qid: Any) -> Array:
         """Return the value of each query."""

@@ -23,7 +23,7 @@ from convexrank.data import (
 from convexrank.data.groups import QueryGroups, gains
 from convexrank.inference.promises import HeldOut, read_held_out
 from convexrank.inference.results import percent
-from convexrank.metrics.queries import prepare, segment_cumsum
+from convexrank.metrics.queries import QueryRanking, prepare, segment_cumsum
 
 Array = np.ndarray
 
@@ -343,22 +343,23 @@ def _missed(y: Any, scores: Any, qid: Any) -> tuple[Array, int]:
     ranking, grades = prepare(y, scores, qid, "worst")
     relevant = (grades > 0).astype(np.float64)
     total = ranking.groups.sums(relevant)
-    queries = _number(total > 0)
-    steps = np.divide(relevant, total[ranking.groups.query], out=np.zeros(len(grades)), where=relevant > 0)
-    return np.maximum(1.0 - _steps(ranking.rank, steps, queries), 0.0), queries
+    return _part_behind(ranking, relevant, total)
 
 
 def _ndcg_loss(y: Any, scores: Any, qid: Any) -> tuple[Array, int]:
     ranking, grades = prepare(y, scores, qid, "worst")
     best, sorted_grades = prepare(y, y, qid, "worst")
-    groups = ranking.groups
     parts = [
         gains(values, "exp2") / np.log2(1.0 + order.rank)
         for values, order in ((grades, ranking), (sorted_grades, best))
     ]
-    total = groups.sums(parts[1])
+    return _part_behind(ranking, parts[0], ranking.groups.sums(parts[1]))
+
+
+def _part_behind(ranking: QueryRanking, worth: Array, total: Array) -> tuple[Array, int]:
+    """The part of the total of each query that is not among its first rows: the mean over queries with any."""
     queries = _number(total > 0)
-    steps = np.divide(parts[0], total[groups.query], out=np.zeros(len(grades)), where=parts[0] > 0)
+    steps = np.divide(worth, total[ranking.groups.query], out=np.zeros(len(worth)), where=worth > 0)
     return np.maximum(1.0 - _steps(ranking.rank, steps, queries), 0.0), queries
 
 

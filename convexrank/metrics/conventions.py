@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from convexrank.metrics.gain import expected_reciprocal_rank, ndcg
@@ -147,12 +147,4 @@ LETOR3 = Convention(
 )
 
 #: The evaluation script of LETOR 4.0: as before, but precision continues short lists by irrelevant rows.
-LETOR4 = Convention(
-    "LETOR 4.0",
-    discount="letor",
-    ties="stable",
-    map_ties="stable",
-    empty=0,
-    short="zero",
-    precision_short="pad",
-)
+LETOR4 = replace(LETOR3, name="LETOR 4.0", precision_short="pad")

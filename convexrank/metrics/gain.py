@@ -23,16 +23,11 @@ Array = np.ndarray
 _SHORT = {"pad": False, "zero": True}
 
 
-def _log2(rank: Array) -> Array:
-    return 1.0 / np.log2(1.0 + rank)
-
-
-def _letor(rank: Array) -> Array:
-    """Ranks 1 and 2 count in full, rank r from there on 1/log2(r)."""
-    return 1.0 / np.log2(np.maximum(rank, 2))
-
-
-_DISCOUNTS = {"log2": _log2, "letor": _letor}
+_DISCOUNTS = {
+    "log2": lambda rank: 1.0 / np.log2(1.0 + rank),
+    # ranks 1 and 2 count in full
+    "letor": lambda rank: 1.0 / np.log2(np.maximum(rank, 2)),
+}
 
 
 def ndcg(
@@ -107,7 +102,7 @@ def ndcg(
     discounts = formula(ranking.rank)
     if cut is not None:
         discounts[ranking.rank > cut] = 0.0
-    best = groups.sums(_sorted_down(ranking, worth) * discounts)
+    best = groups.sums(worth[np.lexsort((-worth, groups.query))] * discounts)
     if ties == "average":
         discounts = ranking.block_sums(discounts) / ranking.block_sizes
     found = groups.sums(worth * discounts)
@@ -115,11 +110,6 @@ def ndcg(
     if zero_when_short and cut is not None:
         values[groups.sizes < cut] = 0.0
     return averaged(values, best > 0, empty, per_query, "a grade above 0")
-
-
-def _sorted_down(ranking: QueryRanking, worth: Array) -> Array:
-    """Sort within each query, largest first."""
-    return worth[np.lexsort((-worth, ranking.groups.query))]
 
 
 def _positives_and_ranks(y: Any, s: Any) -> tuple[np.ndarray, np.ndarray]:

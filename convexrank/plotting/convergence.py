@@ -11,7 +11,7 @@ from convexrank.core.paths import Path
 from convexrank.core.results import Solution
 from convexrank.data import check_choice, check_integer, check_list, shown
 from convexrank.inference.weights import SelectionFrequencies, WeightIntervals
-from convexrank.plotting.style import axes, check_mapping, label_text, plain, styles
+from convexrank.plotting.style import axes, check_mapping, label_text, list_down, names_of, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,11 +77,9 @@ def trace(
         panels[0].text(0.5, 0.5, "no objective", ha="center", va="center", transform=panels[0].transAxes)
     kinds = sorted({_measures(solution.certificate.kind) for solution in named.values()})
     for panel, title in zip(panels, ("objective", " or ".join(kinds)), strict=True):
-        panel.set_xlabel(label)
-        panel.set_ylabel(title)
+        panel.set(xlabel=label, ylabel=title)
         panel.grid(alpha=0.25)
-    panels[0].xaxis.get_major_locator().set_params(integer=against == "iteration")
-    panels[1].xaxis.get_major_locator().set_params(integer=against == "iteration")
+        panel.xaxis.get_major_locator().set_params(integer=against == "iteration")
     panels[1].legend(loc="best")
     return panels
 
@@ -236,7 +234,7 @@ def weight_intervals(
     '0'
     """
     _refuse_other(found, WeightIntervals, "bootstrap_weights")
-    limit, given = check_integer(top, "top", 1), _names(names, len(found.estimate))
+    limit, given = check_integer(top, "top", 1), names_of(names, len(found.estimate), "column")
     order = np.argsort(-np.abs(found.estimate), kind="stable")[:limit]
     panel = axes(ax, 1, (5.2, 0.28 * len(order) + 1.2))[0]
     lower, upper = found.lower, found.upper
@@ -244,11 +242,8 @@ def weight_intervals(
         color = _UNSURE if lower[column] <= 0.0 <= upper[column] else _SURE
         panel.plot([lower[column], upper[column]], [place, place], color=color, linewidth=2.0)
         panel.plot([found.estimate[column]], [place], "o", color=color, markersize=4.0)
-    panel.set_yticks(np.arange(len(order)), [given[column] for column in order.tolist()])
-    panel.invert_yaxis()
-    panel.axvline(0.0, color="black", linewidth=0.8)
+    list_down(panel, [given[column] for column in order.tolist()])
     panel.set(xlabel=f"weight, {100 * found.level:g} % over resamples", ylabel="column")
-    panel.grid(axis="x", alpha=0.25)
     return panel
 
 
@@ -296,7 +291,7 @@ def selection_frequencies(
     'l1'
     """
     _refuse_other(found, SelectionFrequencies, "stability_selection")
-    limit, given = check_integer(top, "top", 1), _names(names, found.frequencies.shape[1])
+    limit, given = check_integer(top, "top", 1), names_of(names, found.frequencies.shape[1], "column")
     chosen = found.selected(threshold)
     panel = axes(ax, 1, (5.2, 3.4))[0]
     for column in range(found.frequencies.shape[1]):
@@ -312,13 +307,6 @@ def selection_frequencies(
     if len(best):
         panel.legend(fontsize="small")
     return panel
-
-
-def _names(names: Sequence[Any] | None, count: int) -> list[str]:
-    given = list(range(count)) if names is None else check_list(names, "names", "names of columns")
-    if len(given) != count:
-        raise ValueError(f"names has {len(given)} entries, expected {count}: one for each column of X.")
-    return [plain(name) for name in given]
 
 
 def _refuse_other(found: Any, kind: type, function: str) -> None:

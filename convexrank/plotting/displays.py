@@ -17,12 +17,6 @@ from convexrank.plotting.style import axes, check_mapping, plain
 _CURVES = {"roc": roc_band, "precision_recall": precision_recall_band}
 
 
-def _style(panel: Any, across: str, up: str) -> None:
-    panel.set_xlabel(across)
-    panel.set_ylabel(up)
-    panel.grid(alpha=0.25)
-
-
 class _OneRanker:
     """Displays of one ranker, for which a fitted estimator and rows can stand."""
 
@@ -120,9 +114,8 @@ class BandDisplay(_OneRanker):
         area = panel.fill_between(
             band.x, band.lower, band.upper, color=line.get_color(), alpha=0.18, linewidth=0, label=label
         )
-        _style(panel, *band.axes)
-        panel.set_xlim(0, 1)
-        panel.set_ylim(0, 1.02)
+        panel.set(xlabel=band.axes[0], ylabel=band.axes[1], xlim=(0, 1), ylim=(0, 1.02))
+        panel.grid(alpha=0.25)
         panel.legend(loc="lower right" if band.axes[0] != "recall" else "upper right")
         return replace(self, ax_=panel, figure_=panel.figure, line_=line, area_=area)
 
@@ -222,8 +215,9 @@ class ForestDisplay:
         look = {"fmt": "o", "color": "#0072b2", "capsize": 3, "markersize": 5} | style
         bars = panel.errorbar(middle, places, xerr=ends, **look)
         panel.set_yticks(places, [plain(name) for name in self.intervals])
-        panel.set_ylim(len(found) - 0.5, -0.5)
-        _style(panel, f"{found[0].metric}, {100 * found[0].level:.4g} % intervals", "")
+        label = f"{found[0].metric}, {100 * found[0].level:.4g} % intervals"
+        panel.set(xlabel=label, ylim=(len(found) - 0.5, -0.5))
+        panel.grid(alpha=0.25)
         return replace(self, ax_=panel, figure_=panel.figure, bars_=bars)
 
 
@@ -320,7 +314,7 @@ class PushIntervalDisplay(_OneRanker):
         )
         panel.set_xscale("log", base=2)
         panel.set_xticks(self.p, [f"{norm:g}" for norm in self.p])
-        panel.set_ylim(0, 1)
-        _style(panel, "p", "push risk")
+        panel.set(xlabel="p", ylabel="push risk", ylim=(0, 1))
+        panel.grid(alpha=0.25)
         panel.legend(loc="best")
         return replace(self, ax_=panel, figure_=panel.figure, line_=line, area_=area)

@@ -14,7 +14,6 @@ from convexrank.core.capabilities import Ordered
 from convexrank.core.results import Solution, check_solution
 from convexrank.data import (
     check_integer,
-    check_list,
     check_nodes,
     check_real_array,
     check_vector,
@@ -24,7 +23,7 @@ from convexrank.data import (
 )
 from convexrank.data.nodes import numbers_of
 from convexrank.graphs import Graph
-from convexrank.plotting.style import axes, plain
+from convexrank.plotting.style import axes, list_down, names_of, plain
 from convexrank.problems import RankingDual
 
 if TYPE_CHECKING:
@@ -90,8 +89,7 @@ def ranks(solution: Solution, *, top: int = 15, ax: Any = None) -> Axes:
     panel.errorbar(x[order], rows, xerr=ends, fmt="none", ecolor="black", elinewidth=1.2, capsize=3)
     _brackets(panel, edges, float(bounds.upper[order].max()))
     _name_rows(panel, rows, bounds.nodes[order])
-    panel.set_xlabel(f"rank (each within {float(ends.max()):.1g})")
-    panel.set_xlim(0.0, None)
+    panel.set(xlabel=f"rank (each within {float(ends.max()):.1g})", xlim=(0.0, None))
     return panel
 
 
@@ -435,18 +433,12 @@ def influence(
     limit = check_integer(top, "top", 1)
     instance = solution.instance
     weights = instance.weights(solution) if isinstance(instance, RankingDual) else solution.weights
-    given = None if names is None else check_list(names, "names", "names of rows")
-    if given is not None and len(given) != len(weights):
-        raise ValueError(f"names has {len(given)} entries, expected {len(weights)}: one for each row of X.")
+    given = names_of(names, len(weights), "row")
     order = np.argsort(-np.abs(weights), kind="stable")[:limit]
     order = order[weights[order] != 0.0]
     panel = axes(ax, 1, (5.2, 0.28 * len(order) + 1.2))[0]
     places = np.arange(len(order))
     panel.barh(places, weights[order], color=np.where(weights[order] > 0.0, _UP, _DOWN))
-    labels = [plain(row if given is None else given[row]) for row in order.tolist()]
-    panel.set_yticks(places, labels)
-    panel.invert_yaxis()
-    panel.axvline(0.0, color="black", linewidth=0.8)
+    list_down(panel, [given[row] for row in order.tolist()])
     panel.set(xlabel="dual weight (right: pulled up)", ylabel="row")
-    panel.grid(axis="x", alpha=0.25)
     return panel

@@ -259,8 +259,7 @@ def roc(
             panel.plot(*points[label], label=label_text(label), **style)
     unit = " rate" if rate else "s"
     for panel in panels:
-        panel.set_xlabel(f"false positive{unit}")
-        panel.set_ylabel(f"true positive{unit}")
+        panel.set(xlabel=f"false positive{unit}", ylabel=f"true positive{unit}")
         panel.grid(alpha=0.25)
         for axis in (panel.xaxis, panel.yaxis):
             axis.get_major_locator().set_params(integer=not rate)
@@ -274,11 +273,10 @@ def roc(
     # from where the lowest curve leaves the axis to where the highest one leaves the panel
     low = min(float(y[x == 0].max()) for x, y in points.values())
     high = max(float(np.interp(edge, x, y)) for x, y in points.values())
-    margin = 0.06 * (high - low) if high > low else None
-    panels[1].set_xlim(0, edge)
-    if margin is not None:
+    panels[1].set(xlim=(0, edge), title=f"the first {100 * zoom:g} % of the negatives")
+    if high > low:
+        margin = 0.06 * (high - low)
         panels[1].set_ylim(low - margin, high + margin)
-    panels[1].set_title(f"the first {100 * zoom:g} % of the negatives")
     return panels
 
 
@@ -365,8 +363,7 @@ def precision_at_top(
         name = f"first {fraction}" if count else f"top {100 * fraction:g} %"
         panel.plot(x, heights, marker="o", markersize=size, label=name, **style)
     panel.set_xticks(x, [label_text(key, bare=True) for key in rankings])
-    panel.set_xlabel("p")
-    panel.set_ylabel("precision")
+    panel.set(xlabel="p", ylabel="precision")
     panel.grid(alpha=0.25)
     panel.legend(loc="best")
     return panel

@@ -210,8 +210,7 @@ def _surface(panel: Any, term: Surface, largest: float) -> None:
         *(_edges(term.first), _edges(term.second), term.values.T),
         cmap="RdBu_r", vmin=-largest, vmax=largest,
     )  # fmt: skip
-    panel.set_xlabel(plain(term.first.name))
-    panel.set_ylabel(plain(term.second.name))
+    panel.set(xlabel=plain(term.first.name), ylabel=plain(term.second.name))
     panel.figure.colorbar(mesh, ax=panel)
 
 
@@ -286,10 +285,7 @@ def link(learned: Any, theta: Any = None, y: Any = None, *, points: int = 400, a
     if theta is not None:
         panel.plot(theta, y, ".", color=_DATA, markersize=4, label="data", zorder=1)
     panel.plot(curve_x, curve_y, color=_LINK, linewidth=1.6, label="link")
-    panel.set_xlim(grid[0], grid[-1])
-    panel.set_ylim(*limits)
-    panel.set_xlabel("score")
-    panel.set_ylabel("target")
+    panel.set(xlim=(grid[0], grid[-1]), ylim=limits, xlabel="score", ylabel="target")
     panel.grid(alpha=0.25)
     panel.legend(loc="best")
     return panel

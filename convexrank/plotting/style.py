@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import shown
+from convexrank.data import check_list, shown
 
 Array = np.ndarray
 
@@ -94,3 +94,19 @@ def label_text(label: Any, bare: bool = False) -> str:
 
 def _is_number(label: Any) -> bool:
     return isinstance(label, numbers.Real) and not isinstance(label, bool)
+
+
+def names_of(names: Any, count: int, part: str) -> list[str]:
+    """Return the names of the columns or rows of X as texts, by default their numbers."""
+    given = list(range(count)) if names is None else check_list(names, "names", f"names of {part}s")
+    if len(given) != count:
+        raise ValueError(f"names has {len(given)} entries, expected {count}: one for each {part} of X.")
+    return [plain(name) for name in given]
+
+
+def list_down(panel: Any, names: list[str]) -> None:
+    """Name places 0, 1, … from the top down, with a line at 0."""
+    panel.set_yticks(np.arange(len(names)), names)
+    panel.invert_yaxis()
+    panel.axvline(0.0, color="black", linewidth=0.8)
+    panel.grid(axis="x", alpha=0.25)

@@ -293,17 +293,12 @@ class _Bracket:
             return max(1.0, _STRETCH * self.low.multiplier)
         low, high = self.low.multiplier, self.high.multiplier
         if high > _WIDE * low or self.width > _SHORTENED * self.widths[0]:
-            meeting = self._meeting(self.low, self.high)
+            rise = self.low.value - self.high.value - self.low.slope * low + self.high.slope * high
+            meeting = rise / (self.high.slope - self.low.slope)  # of the tangents at both ends
             return meeting if low < meeting < high else 0.5 * (low + high)
         share = self.low.slope / (self.low.slope - self.high.slope)
         end, other, share = (low, high, share) if self.last is self.low else (high, low, 1.0 - share)
         return end + min(self.stretch * share, max(_MOST, share)) * (other - end)
-
-    @staticmethod
-    def _meeting(low: _Tried, high: _Tried) -> float:
-        """Where the tangents of the dual function at both ends meet."""
-        rise = low.value - high.value - low.slope * low.multiplier + high.slope * high.multiplier
-        return rise / (high.slope - low.slope)
 
     @property
     def width(self) -> float:

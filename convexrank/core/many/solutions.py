@@ -13,7 +13,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.core.capabilities import Solvable, value_at
 from convexrank.core.paths import SolutionSequence
-from convexrank.core.results import Certificate, Solution, Status
+from convexrank.core.results import Certificate, Solution, Status, found_at
 from convexrank.data.nodes import pandas
 
 Array = np.ndarray
@@ -110,38 +110,6 @@ class Members(Sequence[Solution]):
         """Leave the problems out, as each solution does."""
         made = {place: self._made[place] for place in self._others}
         return {**self.__dict__, "_made": made, "_problem": None}
-
-
-def found_at(
-    x: Array,
-    certificate: Certificate,
-    status: Status,
-    message: str,
-    seconds: float,
-    problem: Solvable | None,
-    name: str,
-) -> Solution:
-    """Return the solution at a point that no solve of its own ended at."""
-    return Solution(
-        x=np.array(x),
-        value=certificate.value,
-        gap=certificate.gap,
-        residual=certificate.gap,
-        status=status,
-        iterations=0,
-        seconds=seconds,
-        trace={
-            "objective": np.array([certificate.value]),
-            "gap": np.array([certificate.gap]),
-            "seconds": np.array([seconds]),
-        },
-        certificate=certificate,
-        solver="solve_many",
-        problem=name,
-        message=message,
-        witness=None,
-        instance=problem,
-    )
 
 
 def too_late(x: Array, certificate: Certificate, problem: Solvable | None, name: str) -> Solution:

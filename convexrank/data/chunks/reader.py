@@ -24,13 +24,6 @@ _PATIENCE = 0.1
 _END = object()
 
 
-class _Raised:
-    """The error of the thread."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
 def one_by_one(start: Callable[[], Iterator[T]]) -> Iterator[T]:
     """Yield the items of an iterator in this thread: items that are there already cost more to hand over.
 
@@ -84,7 +77,7 @@ def read_ahead(start: Callable[[], Iterator[T]]) -> Iterator[T]:
                     return
             put(_END)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the caller gets it
-            put(_Raised(error))
+            put(error)
 
     thread = threading.Thread(target=read, name="convexrank-chunks", daemon=True)
     thread.start()
@@ -97,8 +90,8 @@ def read_ahead(start: Callable[[], Iterator[T]]) -> Iterator[T]:
                 continue
             if item is _END:
                 return
-            if isinstance(item, _Raised):
-                raise item.error
+            if isinstance(item, BaseException):
+                raise item
             yield item
     finally:
         stop.set()

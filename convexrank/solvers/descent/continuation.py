@@ -173,7 +173,9 @@ class Continuation:
         found = self._solved(part, first, goal)
         seen = looked(problem, found, goal * scale)
         if goal > least and gap_of(seen) <= _AS_GOOD * goal * scale:  # the same rows do for all digits
-            found = self._solved(part, self._nested(part, found), least)
+            if part.face(Mergeable).rows >= _SMALL:  # it goes on with fewer rows alone
+                found = replace(found, memory=replace(found.memory, rounds=_ROUNDS, share=_FEWER))
+            found = self._solved(part, found, least)
             seen = looked(problem, found, least * scale)
         last = found.memory.here
         # at a trivial minimum, near 0, all rows tie: which are highest on the way there is what multipliers depend on
@@ -200,12 +202,6 @@ class Continuation:
             w, width = here.w, here.width
         path = Path(here, problem.objective(w), -math.inf, narrowest(problem), self.shrink, rounds=_ROUNDS)
         return replace(path, share=problem.face(Mergeable).first_share, expected=expected)
-
-    def _nested(self, part: Convex, found: State) -> State:
-        """Go on with fewer rows alone where a part is not small itself."""
-        if part.face(Mergeable).rows < _SMALL:
-            return found
-        return replace(found, memory=replace(found.memory, rounds=_ROUNDS, share=_FEWER))
 
     def _solved(self, part: Convex, state: State, tol: float) -> State:
         """Take steps until the gap is small enough."""

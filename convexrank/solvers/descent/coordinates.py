@@ -145,7 +145,8 @@ class Boosting:
         """One round: the ranker with the largest edge, and the exact step along it."""
         memory: _Memory = state.memory
         oracle = memory.oracle
-        ranker = _first_largest(np.abs(memory.edges))
+        sizes = np.abs(memory.edges)
+        ranker = int(np.argmax(sizes >= (1.0 - _TIE) * sizes.max()))  # the first of those that tie
         column = oracle.column(ranker)
         line = oracle.line(memory.scores, column, float(state.x[ranker]))
         noise = oracle.precision * float(np.abs(column).max())  # rounding error of an edge
@@ -173,11 +174,6 @@ def _state(
     value = risk + 0.5 * oracle.l2 * float(x @ x)
     residual = face.gap_estimate(x, value, -edges)
     return State(x, value, residual, _Memory(oracle, scores, edges, rounds, ranker, alpha))
-
-
-def _first_largest(sizes: Array) -> int:
-    """Return the first index whose value ties with the largest."""
-    return int(np.argmax(sizes >= (1.0 - _TIE) * sizes.max()))
 
 
 def exact_step(line: Line, closed_form: bool) -> float:

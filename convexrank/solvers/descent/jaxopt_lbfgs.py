@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.compilation import SMALL, jit
+from convexrank.backend.compilation import jit
 from convexrank.backend.interruption import check_time, rounds_in_time
 from convexrank.backend.jax_oracles import with_x64
 from convexrank.core.capabilities import Smooth
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
+from convexrank.solvers.jitted._chunks import is_small
 from convexrank.solvers.row_faces import Compiled
 
 Array = np.ndarray
@@ -75,7 +76,7 @@ class JaxoptLBFGS:
             check_time()  # moving large data takes seconds, and so does compiling
             double = face.dtype == "float64"
             if isinstance(objective, Partial):
-                begin, advance = _programs(self.memory, double, _is_small(objective))
+                begin, advance = _programs(self.memory, double, is_small(objective))
             else:  # its data are part of it, and go when its programs go
                 begin, advance = _programs.__wrapped__(self.memory, double, False, objective)
                 objective = None
@@ -114,14 +115,6 @@ def _when_ready(results: Any) -> Any:
             time.sleep(min(_SHARE_ASLEEP * (time.perf_counter() - begun), _LONGEST_SLEEP))
     check_time()
     return results
-
-
-def _is_small(objective: Any) -> bool:
-    """Return whether an objective shows its data, and all of them are of few rows."""
-    import jax
-
-    rows = [np.shape(leaf)[-1] for leaf in jax.tree.leaves(objective) if np.ndim(leaf)]
-    return 0 < max(rows, default=0) <= SMALL
 
 
 @lru_cache(maxsize=64)

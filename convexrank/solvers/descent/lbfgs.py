@@ -122,8 +122,17 @@ class LBFGS:
             direction = -two_loops(memory.gradient, pairs, metric)
             length = self._search(oracle, state, direction, first=not pairs and metric is None)
             if length is not None:
-                return self._advance(problem, oracle, state, direction, length, pairs)
-        return State(state.x, state.value, state.residual, memory, stalled=True)
+                break
+        else:
+            return State(state.x, state.value, state.residual, memory, stalled=True)
+        before, units = oracle.place(state), memory.units
+        place = before + length * direction
+        value, gradient = oracle.both(place)
+        s, y = place - before, gradient - memory.gradient
+        pairs = remembered(pairs, s, y, self.memory)
+        x, memory = units * place, replace(memory, gradient=gradient, pairs=pairs, previous=state.value)
+        residual = _residual(problem, x, value, gradient / units, memory.curvature)
+        return State(x, value, residual, memory)
 
     @staticmethod
     def _oracle(problem: Smooth, state: State) -> Callable[[Array], tuple[float, Array]]:
@@ -163,25 +172,6 @@ class LBFGS:
             if length is not None:
                 return scale * length
         return None
-
-    def _advance(
-        self,
-        problem: Smooth,
-        oracle: _Cached,
-        state: State,
-        direction: Array,
-        length: float,
-        pairs: tuple[Any, ...],
-    ) -> State:
-        before, units = oracle.place(state), state.memory.units
-        place = before + length * direction
-        value, gradient = oracle.both(place)
-        s, y = place - before, gradient - state.memory.gradient
-        pairs = remembered(pairs, s, y, self.memory)
-        memory = replace(state.memory, gradient=gradient, pairs=pairs, previous=state.value)
-        x = units * place
-        residual = _residual(problem, x, value, gradient / units, memory.curvature)
-        return State(x, value, residual, memory)
 
 
 @dataclass(frozen=True)

@@ -30,13 +30,7 @@ def columns_of(lengths: Array) -> Array:
 
 
 def in_planes(
-    lengths: Array,
-    sources: Array,
-    weights: Array | None,
-    nobody: int,
-    last: int,
-    width: int,
-    nothing: float = 0.0,
+    lengths: Array, sources: Array, weights: Array | None, nobody: int, width: int
 ) -> tuple[Array, Array | None, Array]:
     """Lay the edges of some rows out in planes: column c holds up to eight sources of the row ``rows[c]``.
 
@@ -47,13 +41,9 @@ def in_planes(
     sources, weights : ndarray
         The edges, row after row.
     nobody : int
-        A source that sends nothing, for padding.
-    last : int
-        The row of columns that are padding as a whole.
+        A source that sends nothing, for padding, and the row of columns that are padding as a whole.
     width : int
         How many columns; those that are not needed are padding.
-    nothing : float
-        The weight of padding.
 
     Returns
     -------
@@ -69,8 +59,8 @@ def in_planes(
     for k in range(1, PLANES):
         real[ends[missing >= k] - k] = False
     planes = _laid_out(sources, real, nobody)
-    held = None if weights is None else _laid_out(weights, real, nothing)
-    rows = pad(np.repeat(np.arange(len(lengths), dtype=np.int32), columns), width, last)
+    held = None if weights is None else _laid_out(weights, real, 0.0)
+    rows = pad(np.repeat(np.arange(len(lengths), dtype=np.int32), columns), width, nobody)
     return planes, held, rows
 
 
@@ -157,7 +147,7 @@ class OnMesh:
         graph, alpha, operators = problem.graph, problem.alpha, problem.operators
         made = cls.empty(graph, mesh, heartbeat)
         held = graph.weights
-        edges = made.put_edges(graph, None if held is None else held.__getitem__, 0.0)
+        edges = made.put_edges(graph, None if held is None else held.__getitem__)
         share = operators[0].share
         columns = [np.broadcast_to(alpha * operator.escape, graph.n) for operator in operators]
         escape = np.stack(columns, axis=1).reshape(x0.shape)
@@ -198,10 +188,8 @@ class OnMesh:
         with with_x64():
             return jax.make_array_from_callback(whole, sharding, of)
 
-    def put_edges(
-        self, graph: Graph, weight: Callable[[slice], Array] | None, nothing: float
-    ) -> tuple[Any, Any, Any]:
-        """Put planes, what belongs to each edge, and rows on the devices; ``nothing`` is for padding."""
+    def put_edges(self, graph: Graph, weight: Callable[[slice], Array] | None) -> tuple[Any, Any, Any]:
+        """Put planes, what belongs to each edge, and rows on the devices."""
         columns = columns_of(np.diff(graph.offsets))
         width = shape_class(max(1, *(int(columns[low:high].sum()) for low, high in pairwise(self.bounds))))
         laid: dict[int, tuple[Any, ...]] = {}
@@ -213,8 +201,7 @@ class OnMesh:
                 weights = None if weight is None else weight(edges)
                 lengths = np.diff(graph.offsets[low : high + 1])
                 places = self._places(graph.sources[edges])
-                nobody = self.size - 1
-                laid[number] = in_planes(lengths, places, weights, nobody, nobody, width, nothing)
+                laid[number] = in_planes(lengths, places, weights, self.size - 1, width)
             return laid[number][which]
 
         shape = (PLANES, width)

@@ -56,7 +56,7 @@ class NormsOnMesh:
             image, power = part.image, _power(part.image.p)
             made = OnMesh.empty(image.graph, mesh, heartbeat)
             factor = None if image.graph.weights is None else image.log_factors
-            edges = made.put_edges(image.graph, factor, 0.0)
+            edges = made.put_edges(image.graph, factor)
             vectors = [made.pad(power * entries, -math.inf) for entries in image.log_entries]
             # without seeds the same place says which nodes are no padding
             vectors.append(made.pad(np.ones(image.graph.n) if part.seeds is None else part.seeds))

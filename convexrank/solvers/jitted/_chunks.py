@@ -20,7 +20,7 @@ from convexrank.backend.compilation import SMALL, jit
 from convexrank.backend.interruption import check_time, rounds_in_time, time_left
 from convexrank.core.capabilities import Proximal, Smooth
 from convexrank.core.loop import State
-from convexrank.solvers.jitted.devices import check_room, computing_on, find_device, first_device, shared
+from convexrank.solvers.jitted.devices import check_room, computing_on, find_device, shared
 from convexrank.solvers.row_faces import Compiled
 
 Array = np.ndarray
@@ -125,34 +125,21 @@ def _state(problem: Smooth | Proximal, memory: _Memory) -> State:
     return State(point, value, residual, memory, stalled=stalled, note=note)
 
 
-def as_found(rest: Callable[[Array], float]) -> Callable[[Any], tuple[Array, float, Array]]:
-    """Return a judge that takes value and gradient of the device, and adds the part that is not smooth."""
-
-    def judge(inner: Any) -> tuple[Array, float, Array]:
-        point = np.asarray(inner.x, dtype=np.float64)
-        return point, float(inner.value) + rest(point), np.asarray(inner.gradient, dtype=np.float64)
-
-    return judge
-
-
-def again(
-    both: Callable[[Array], tuple[float, Array]], rest: Callable[[Array], float]
-) -> Callable[[Any], tuple[Array, float, Array]]:
-    """Return a judge that evaluates on the host: of data in single precision the device's value has too few digits."""
-
-    def judge(inner: Any) -> tuple[Array, float, Array]:
-        point = np.asarray(inner.x, dtype=np.float64)
-        value, gradient = both(point)
-        return point, value + rest(point), gradient
-
-    return judge
-
-
 def judge_of(
     dtype: str, both: Callable[[Array], tuple[float, Array]], rest: Callable[[Array], float]
 ) -> Callable[[Any], tuple[Array, float, Array]]:
-    """Return the judge that fits the precision of the data."""
-    return as_found(rest) if dtype == "float64" else again(both, rest)
+    """Return a judge that adds the part that is not smooth to value and gradient of the device.
+
+    Of data in single precision the device's value has too few digits, and the host evaluates again.
+    """
+
+    def judge(inner: Any) -> tuple[Array, float, Array]:
+        point = np.asarray(inner.x, dtype=np.float64)
+        found = (float(inner.value), np.asarray(inner.gradient, dtype=np.float64))
+        value, gradient = found if dtype == "float64" else both(point)
+        return point, value + rest(point), gradient
+
+    return judge
 
 
 def place(
@@ -197,7 +184,7 @@ def bytes_of(face: Compiled, columns: int) -> int:
 def chosen(device: Any, mesh: Any = None) -> Any:
     """Return the device that was asked for, one of the mesh, or JAX's default one where none was."""
     if mesh is not None:
-        return first_device(mesh)
+        return mesh.local_devices[0]
     if device is not None:
         return find_device(device)
     from convexrank.backend.jax_oracles import with_x64

@@ -23,7 +23,7 @@ from convexrank.solvers.jitted._chunks import (
     next_state,
     place,
 )
-from convexrank.solvers.jitted.devices import check_device, check_rows_mesh, computing_on
+from convexrank.solvers.jitted.devices import check_device, computing_on
 from convexrank.solvers.row_faces import Compiled, Lipschitz
 
 Array = np.ndarray
@@ -97,9 +97,7 @@ class JaxAccelerated:
         check_factors(self)
         keep_checked(self, check_integer, "chunk", minimum=1)
         keep_checked(self, check_flag, "line_search")
-        check_device(self.device)
-        if self.mesh is not None:
-            check_rows_mesh(self.mesh, self.device)
+        check_device(self.device, self.mesh)
 
     def init(self, problem: Proximal, x0: Array) -> State:
         """Put the data on the device, compile, and start at the nearest feasible point."""
@@ -124,7 +122,7 @@ class JaxAccelerated:
             else:
                 factors = programs.Factors(self.growth, self.shrinkage)
                 inner = compiled(programs.start, small)(smooth, prox, x)
-                advance = partial(compiled(programs.advance, small), smooth, prox, factors)
+                advance = partial(compiled(programs.advance, small), factors, smooth, prox)
             return first_state(problem, Loop(device, advance, judge, face.dtype), inner)
 
     def step(self, problem: Proximal, state: State) -> State:

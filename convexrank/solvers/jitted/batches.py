@@ -72,8 +72,8 @@ def _points(device: Any, problems: Sequence[Any], first: Array, tol: float) -> A
         for (tree, _), places in kinds.items():
             for part in _blocks(places, problems[0], newton):
                 some = [problems[place] for place in part]
-                batch = _Batch(device, tree, [flat[place][0] for place in part], newton, some)
-                found[part] = batch.solved(first, tol)
+                leaves = [flat[place][0] for place in part]
+                found[part] = _solved(device, tree, leaves, newton, some, first, tol)
     return found
 
 
@@ -92,53 +92,50 @@ def _blocks(places: list[int], problem: Solvable, newton: bool) -> list[list[int
     return [places[start : start + size] for start in range(0, len(places), size)]
 
 
-class _Batch:
-    """Problems of one structure on a device."""
+def _solved(
+    device: Any,
+    tree: Any,
+    leaves: list[list[Any]],
+    newton: bool,
+    problems: list[Any],
+    first: Array,
+    tol: float,
+) -> Array:
+    """Run chunks of problems of one structure until every estimate meets the tolerance or falls no more."""
+    import jax
 
-    def __init__(
-        self, device: Any, tree: Any, leaves: list[list[Any]], newton: bool, problems: Sequence[Any]
-    ) -> None:
-        import jax
-
-        self.problems, self.dtype = problems, problems[0].face(Compiled).dtype
-        columns = [list(column) for column in zip(*leaves, strict=True)]
-        axes = tuple(None if _same(column) else 0 for column in columns)
-        shared = [
-            column[0] if axis is None else np.stack(column)
-            for column, axis in zip(columns, axes, strict=True)
+    columns = [list(column) for column in zip(*leaves, strict=True)]
+    axes = tuple(None if _same(column) else 0 for column in columns)
+    shared = [
+        column[0] if axis is None else np.stack(column) for column, axis in zip(columns, axes, strict=True)
+    ]
+    check_room(device, bytes_to_move(shared))
+    data = [jax.device_put(leaf, device) for leaf in shared]
+    built = problems[0].dimension <= JaxNewton.columns
+    begin, program = _programs(tree, axes, newton, built, is_small(leaves[0]))
+    advance, chunk = partial(program, data), JaxNewton.chunk if newton else JaxAccelerated.chunk
+    start = np.tile(np.asarray(first, dtype=problems[0].face(Compiled).dtype), (len(problems), 1))
+    state = advance(begin(data, start), 0)  # compiled here, and not timed
+    best, lowest, idle, pace = start, np.full(len(start), np.inf), 0, np.inf
+    for _ in range(_CHUNKS):
+        check_time()
+        point, value, gradient = (
+            np.asarray(each, dtype=np.float64) for each in (state.x, state.value, state.gradient)
+        )
+        values = [
+            float(each_value) + each.nonsmooth_value(x)
+            for each, x, each_value in zip(problems, point, value, strict=True)
         ]
-        check_room(device, bytes_to_move(shared))
-        self.leaves = [jax.device_put(leaf, device) for leaf in shared]
-        small = is_small(leaves[0])
-        built = problems[0].dimension <= JaxNewton.columns
-        self.begin, self.advance = _programs(tree, axes, newton, built, small)
-        self.chunk = JaxNewton.chunk if newton else JaxAccelerated.chunk
-
-    def solved(self, first: Array, tol: float) -> Array:
-        """Run chunks until every estimate meets the tolerance or falls no more; return the points."""
-        start = np.tile(np.asarray(first, dtype=self.dtype), (len(self.problems), 1))
-        advance = partial(self.advance, self.leaves)
-        state = advance(self.begin(self.leaves, start), 0)  # compiled here, and not timed
-        best, lowest, idle, pace = start, np.full(len(start), np.inf), 0, np.inf
-        for _ in range(_CHUNKS):
-            check_time()
-            point, value, gradient = (
-                np.asarray(each, dtype=np.float64) for each in (state.x, state.value, state.gradient)
-            )
-            values = [
-                float(each_value) + each.nonsmooth_value(x)
-                for each, x, each_value in zip(self.problems, point, value, strict=True)
-            ]
-            rest = zip(self.problems, point, values, gradient, strict=True)
-            residual = np.array([each.gap_estimate(x, value, slope) for each, x, value, slope in rest])
-            enough = _BELOW * tol * np.array([scale_of(value) for value in values])
-            best = np.where((residual < lowest)[:, None], point, best)
-            idle = 0 if (residual < lowest)[~(residual <= enough)].any() else idle + 1
-            lowest = np.minimum(residual, lowest)
-            if (lowest <= enough).all() or idle >= _PATIENCE:
-                break
-            state, pace = run_chunk(advance, state, self.chunk, pace)
-        return best
+        rest = zip(problems, point, values, gradient, strict=True)
+        residual = np.array([each.gap_estimate(x, value, slope) for each, x, value, slope in rest])
+        enough = _BELOW * tol * np.array([scale_of(value) for value in values])
+        best = np.where((residual < lowest)[:, None], point, best)
+        idle = 0 if (residual < lowest)[~(residual <= enough)].any() else idle + 1
+        lowest = np.minimum(residual, lowest)
+        if (lowest <= enough).all() or idle >= _PATIENCE:
+            break
+        state, pace = run_chunk(advance, state, chunk, pace)
+    return best
 
 
 def _same(column: list[Any]) -> bool:
@@ -160,25 +157,19 @@ def _programs(
     from convexrank.solvers.jitted.programs import newton as second
 
     if newton:
-        advance_one = second.advance if built else second.advance_truncated
-
-        def begin(leaves: Any, x: Any) -> Any:
-            objective, _ = jax.tree.unflatten(tree, leaves)
-            return second.start(objective, x)
-
-        def advance(leaves: Any, state: Any, count: Any) -> Any:
-            objective, units = jax.tree.unflatten(tree, leaves)
-            return advance_one(objective, units, state, count)
+        start: Callable[..., Any] = second.start
+        step: Callable[..., Any] = second.advance if built else second.advance_truncated
     else:
         factors = accelerated.Factors(JaxAccelerated.growth, JaxAccelerated.shrinkage)
+        start, step = accelerated.start, partial(accelerated.advance, factors)
 
-        def begin(leaves: Any, x: Any) -> Any:
-            smooth, prox = jax.tree.unflatten(tree, leaves)
-            return accelerated.start(smooth, prox, x)
+    def begin(leaves: Any, x: Any) -> Any:
+        function, other = jax.tree.unflatten(tree, leaves)
+        return start(function, x) if newton else start(function, other, x)
 
-        def advance(leaves: Any, state: Any, count: Any) -> Any:
-            smooth, prox = jax.tree.unflatten(tree, leaves)
-            return accelerated.advance(smooth, prox, factors, state, count)
+    def advance(leaves: Any, state: Any, count: Any) -> Any:
+        function, other = jax.tree.unflatten(tree, leaves)
+        return step(function, other, state, count)
 
     ways = list(axes)
     return (

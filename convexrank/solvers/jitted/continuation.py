@@ -14,7 +14,7 @@ from convexrank.data import check_integer, check_positive, keep_checked
 from convexrank.solvers.descent.smoothed.places import Place, place_at
 from convexrank.solvers.descent.smoothed.states import advanced, begun
 from convexrank.solvers.jitted._chunks import SINGLE, run_chunk
-from convexrank.solvers.jitted.devices import check_device, check_rows_mesh, computing_on
+from convexrank.solvers.jitted.devices import check_device, computing_on
 from convexrank.solvers.jitted.newton import Steps, newton_steps
 from convexrank.solvers.row_faces import Compiled, Smoothable
 
@@ -101,9 +101,7 @@ class JaxContinuation:
         keep_checked(self, check_integer, "chunk", minimum=1)
         if not self.shrink < 1.0:
             raise ValueError(f"shrink is {self.shrink}, expected a factor below 1.")
-        check_device(self.device)
-        if self.mesh is not None:
-            check_rows_mesh(self.mesh, self.device)
+        check_device(self.device, self.mesh)
 
     def init(self, problem: Convex, x0: Array) -> State:
         """Put the data on the device, compile, and evaluate at the start."""

@@ -38,16 +38,27 @@ class DeviceMemoryError(MemoryError):
     """
 
 
-def check_device(device: Any) -> None:
-    """Refuse what is neither a name nor a device of JAX, which is not imported.
+def check_device(device: Any, mesh: Any = None) -> None:
+    """Refuse what is neither a name nor a device of JAX, which is not imported, what is no mesh, and both together.
 
     Raises
     ------
     TypeError
         When it is something else.
+    ValueError
+        When the mesh has no device of this process, or a device is given as well.
     """
     if device is not None and not isinstance(device, str) and not hasattr(device, "platform"):
         raise TypeError(f"device is {shown(device)}, expected 'cpu', 'gpu', 'tpu' or a device of JAX.")
+    if mesh is not None:
+        from convexrank.solvers.fixed_point._mesh import check_mesh
+
+        check_mesh(mesh)
+        if device is not None:
+            raise ValueError(
+                f"device is {device!r} beside a mesh of {mesh.size} devices, which says where to run; leave device "
+                "out."
+            )
 
 
 def find_device(device: Any) -> Any:
@@ -139,8 +150,8 @@ def computing_on(device: Any) -> Iterator[None]:
                 if "RESOURCE_EXHAUSTED" not in str(error):
                     raise
                 raise DeviceMemoryError(
-                    f"{device} is full: {_first_line(error)}. The problem is as it was; free the device, pass fewer "
-                    "rows, dtype='float32', or leave device out."
+                    f"{device} is full: {str(error).splitlines()[0]}. The problem is as it was; free the device, "
+                    "pass fewer rows, dtype='float32', or leave device out."
                 ) from error
 
 
@@ -169,34 +180,6 @@ def check_room(device: Any, needed: int) -> None:
             f"{told['bytes_limit']} are free. The problem is as it was; free the device, pass fewer rows, "
             "dtype='float32', or leave device out."
         )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
-
-
-def check_rows_mesh(mesh: Any, device: Any) -> None:
-    """Refuse what is no mesh of devices, or a device beside it.
-
-    Raises
-    ------
-    TypeError
-        When it is no mesh.
-    ValueError
-        When the mesh has no device of this process, or a device is given as well.
-    """
-    from convexrank.solvers.fixed_point._mesh import check_mesh
-
-    check_mesh(mesh)
-    if device is not None:
-        raise ValueError(
-            f"device is {device!r} beside a mesh of {mesh.size} devices, which says where to run; leave device out."
-        )
-
-
-def first_device(mesh: Any) -> Any:
-    """Return a device of the mesh that this process has."""
-    return mesh.local_devices[0]
 
 
 def shared(mesh: Any, make: Callable[[], tuple[Any, Any]], x0: Any) -> tuple[Any, Any]:

@@ -23,7 +23,7 @@ from convexrank.solvers.jitted._chunks import (
     next_state,
     place,
 )
-from convexrank.solvers.jitted.devices import check_device, check_rows_mesh, computing_on
+from convexrank.solvers.jitted.devices import check_device, computing_on
 from convexrank.solvers.row_faces import Compiled
 
 Array = np.ndarray
@@ -126,9 +126,7 @@ class JaxNewton:
     def __post_init__(self) -> None:
         keep_checked(self, check_integer, "columns", minimum=0)
         keep_checked(self, check_integer, "chunk", minimum=1)
-        check_device(self.device)
-        if self.mesh is not None:
-            check_rows_mesh(self.mesh, self.device)
+        check_device(self.device, self.mesh)
 
     def init(self, problem: Smooth, x0: Array) -> State:
         """Put the data on the device, compile, and evaluate at the start."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -319,7 +320,9 @@ def _products_of(columns: sparse.csc_array) -> Callable[[Array], Array] | None:
     meeting = _costs(*_SPARSE, float(in_rows @ in_rows), count, entries)
     if min(dense, meeting) >= 0.0:
         return None
-    return _DenseProducts(columns) if dense <= meeting else _SparseProducts(columns)
+    if dense <= meeting:
+        return partial(_dense_products, np.ascontiguousarray(columns.T.toarray()))
+    return partial(_sparse_products, columns.tocsr())
 
 
 def _costs(
@@ -329,32 +332,19 @@ def _costs(
     return meeting * meetings + sweeping * count**2 - saved * entries
 
 
-class _DenseProducts:
-    """The products from a dense copy."""
-
-    def __init__(self, columns: sparse.csc_array) -> None:
-        self._columns = np.ascontiguousarray(columns.T.toarray())
-
-    def __call__(self, weights: Array) -> Array:
-        scaled = self._columns * np.sqrt(weights)
-        return scaled @ scaled.T
+def _dense_products(rows: Array, weights: Array) -> Array:
+    """The products from a dense copy of the transpose."""
+    scaled = rows * np.sqrt(weights)
+    return scaled @ scaled.T
 
 
-class _SparseProducts:
+def _sparse_products(columns: sparse.csr_array, weights: Array) -> Array:
     """The products row by row: the entries of a row meet one another."""
-
-    def __init__(self, columns: sparse.csc_array) -> None:
-        rows = columns.tocsr()
-        self._starts, self._numbers = (
-            part.astype(np.int32, copy=False) for part in (rows.indptr, rows.indices)
-        )
-        self._entries, self._count = rows.data, int(columns.shape[1])  # type: ignore[index]  # two-dimensional
-
-    def __call__(self, weights: Array) -> Array:
-        found = np.zeros((self._count, self._count))
-        _add_meetings(self._starts, self._numbers, self._entries, weights, found)
-        found += np.tril(found, -1).T
-        return found
+    count = int(columns.shape[1])  # type: ignore[index]  # two-dimensional
+    found = np.zeros((count, count))
+    _add_meetings(_int32(columns.indptr), _int32(columns.indices), columns.data, weights, found)
+    found += np.tril(found, -1).T
+    return found
 
 
 @compiled(types.void(_places, _places, _numbers, _numbers, types.float64[:, ::1]))

@@ -113,7 +113,7 @@ class WorkingSets:
     def _begun(self, problem: Columnwise, x0: Array) -> State:
         w = problem.penalty.prox(np.array(x0, dtype=np.float64), 0.0)  # weights that must be at least 0 are
         view = _look(problem, problem.penalty, w, times(problem.X, w))
-        return self._state(problem, _Memory(view, _UNTRIED, Screening()))
+        return self._state(problem, _Memory(view, Screening()))
 
     def step(self, problem: Solvable, state: State) -> State:
         """Solve over one working set, and check all columns that screening left; or take Newton's steps in the dual.
@@ -128,7 +128,7 @@ class WorkingSets:
 
     def _stepped(self, problem: Columnwise, state: State) -> State:
         memory: _Memory = state.memory
-        if memory.dual.point is not None or _is_hard(problem, memory):
+        if memory.dual is not None or _is_hard(problem, memory):
             found = self._in_dual(problem, memory)
             if found.view is not memory.view:
                 return self._state(problem, found)
@@ -136,8 +136,9 @@ class WorkingSets:
         screening = memory.screening
         if screening.is_ready(problem, state.residual):
             screening = screening.at(problem, state.x, _known_dual_point(problem, memory, state))
-        begun = memory.dual is not _NOT_BEGUN
-        view = self._over_working_set(problem, problem.penalty, memory.view, screening.kept, patient=begun)
+        view = self._over_working_set(
+            problem, problem.penalty, memory.view, screening.kept, patient=memory.tried_dual
+        )
         if view is not None:
             found = self._state(problem, replace(memory, view=view, screening=screening.looked()))
             before = memory.view
@@ -155,7 +156,7 @@ class WorkingSets:
 
     def _in_dual(self, problem: Columnwise, memory: _Memory) -> _Memory:
         """The minimum of the dual the first time, then one step a time; no point where that is no better."""
-        before, point, penalty = memory.view, memory.dual.point, problem.penalty
+        before, point, penalty = memory.view, memory.dual, problem.penalty
         found = minimum_of_dual(problem, penalty) if point is None else point.next()
         if found is not None:
             view = _look(problem, penalty, found.w, found.products)
@@ -163,19 +164,20 @@ class WorkingSets:
             if view.value < before.value or gap < old:
                 # without l2, or with more than that of large columns, what is left is a short way for working sets
                 whole = penalty.l2 > 0.0 and found.penalty == penalty
-                return replace(memory, view=view, dual=_Dual(found if whole else None))
-        return replace(memory, dual=_Dual(None))
+                return replace(memory, view=view, dual=found if whole else None, tried_dual=True)
+        return replace(memory, dual=None, tried_dual=True)
 
     def _state(self, problem: Columnwise, memory: _Memory) -> State:
         """The state at a point, with evidence that needs no ball once it is close enough to be worth that."""
         view = memory.view
         estimate, witness = problem.gap_estimate(view.w, view.value, view.gradient), None
         unbounded = not problem.penalty.bounded and not math.isfinite(problem.risk_infimum)
-        if memory.second is _UNTRIED and unbounded and estimate <= _CLOSE * max(1.0, abs(view.value)):
+        if not memory.tried_second and unbounded and estimate <= _CLOSE * max(1.0, abs(view.value)):
             view = view.completed(problem)
-            memory = replace(memory, view=view, second=_Second(self._second_point(problem, view)))
-        if memory.second.view is not None:
-            estimate, witness = _mixed(problem, view, memory.second.view)
+            second = self._second_point(problem, view)
+            memory = replace(memory, view=view, second=second, tried_second=True)
+        if memory.second is not None:
+            estimate, witness = _mixed(problem, view, memory.second)
         complete = None if view.kept is None else partial(self._complete, problem, memory)
         return State(view.w, view.value, estimate, memory, witness=witness, complete=complete)
 
@@ -316,31 +318,13 @@ class _View:
 
 
 @dataclass(frozen=True)
-class _Second:
-    """The second point, if one was found."""
-
-    view: _View | None
-
-
-_UNTRIED = _Second(None)
-
-
-@dataclass(frozen=True)
-class _Dual:
-    """State of Newton's method in the dual; None after it failed."""
-
-    point: DualIterate | None
-
-
-_NOT_BEGUN = _Dual(None)
-
-
-@dataclass(frozen=True)
 class _Memory:
     view: _View
-    second: _Second
     screening: Screening
-    dual: _Dual = _NOT_BEGUN
+    second: _View | None = None  # the second point, if one was found
+    tried_second: bool = False
+    dual: DualIterate | None = None  # where Newton's method in the dual is, unless it failed
+    tried_dual: bool = False
 
 
 def _handed_over(problem: Solvable, state: State, steps: int) -> State:
@@ -361,7 +345,7 @@ def _handed_over(problem: Solvable, state: State, steps: int) -> State:
 def _is_hard(problem: Columnwise, memory: _Memory) -> bool:
     """Whether Newton's method on the dual is to be tried: also where more columns are in use than there are rows."""
     view = memory.view
-    if memory.dual is not _NOT_BEGUN or not has_dual_newton(problem, view.model):
+    if memory.tried_dual or not has_dual_newton(problem, view.model):
         return False
     return view.hard or int(np.count_nonzero(view.w)) > len(view.scores)
 
@@ -413,7 +397,7 @@ def _dual_point(view: _View, gap: float) -> DualPoint:
 
 def _known_dual_point(problem: Columnwise, memory: _Memory, state: State) -> DualPoint:
     """The dual point that proves the estimate of a state: that of its view, or a mixture with the second point."""
-    own, second = _dual_point(memory.view, state.residual), memory.second.view
+    own, second = _dual_point(memory.view, state.residual), memory.second
     if problem.penalty.bounded or math.isfinite(problem.risk_infimum):
         return own
     if second is None or state.witness is None:
@@ -448,14 +432,6 @@ def _mixed(problem: Columnwise, view: _View, inside: _View) -> tuple[float, Witn
 
 
 @dataclass(frozen=True)
-class _Ended:
-    """End of the problem before, and the l2 in its slopes."""
-
-    memory: _Memory
-    l2: float
-
-
-@dataclass(frozen=True)
 class _AlongPath(WorkingSets):
     """Working sets that start where those for the value before ended: with its looks, and with what its gap screens.
 
@@ -465,21 +441,21 @@ class _AlongPath(WorkingSets):
     columns_left: list[int] = field(default_factory=list, repr=False, compare=False)
     _strengths: list[float] = field(default_factory=list, repr=False, compare=False)
     _drift: list[Array] = field(default_factory=list, repr=False, compare=False)
-    _last: list[_Ended] = field(default_factory=list, repr=False, compare=False)
+    _last: list[tuple[_Memory, float]] = field(default_factory=list, repr=False, compare=False)
 
     def _begun(self, problem: Columnwise, x0: Array) -> State:
         """Start from a view of the problem before, if it is from this point: nothing has to be looked at again."""
         self.columns_left.append(len(x0))
         self._strengths.append(problem.penalty.l1)
         self._drift.clear()
-        for ended in self._last:
-            for seen in (ended.memory.second.view, ended.memory.view):
+        for memory, l2 in self._last:
+            for seen in (memory.second, memory.view):
                 if seen is not None and seen.kept is None and np.array_equal(seen.w, x0):
-                    gradient = seen.gradient + (problem.penalty.l2 - ended.l2) * seen.w
-                    if ended.memory.view.kept is None:
-                        self._drift.append(seen.gradient - ended.memory.view.gradient)
+                    gradient = seen.gradient + (problem.penalty.l2 - l2) * seen.w
+                    if memory.view.kept is None:
+                        self._drift.append(seen.gradient - memory.view.gradient)
                     view = replace(seen, gradient=gradient)
-                    return self._from(problem, view.penalised(problem.penalty), ended.memory.screening)
+                    return self._from(problem, view.penalised(problem.penalty), memory.screening)
         return super()._begun(problem, x0)
 
     def next_start(self, solution: Solution) -> Array:
@@ -504,12 +480,12 @@ class _AlongPath(WorkingSets):
             feasible = problem.penalty.steepness(-view.gradient) <= problem.penalty.l1
             gap = view.value - view.dual_value if feasible else math.inf
         screening = screening.valid_at(problem, view.w, _dual_point(view, gap))
-        return self._state(problem, _Memory(view, _UNTRIED, screening))
+        return self._state(problem, _Memory(view, screening))
 
     def _state(self, problem: Columnwise, memory: _Memory) -> State:
         state = super()._state(problem, memory)
         kept = state.memory.screening.kept
-        self._last[:] = [_Ended(state.memory, problem.penalty.l2)]
+        self._last[:] = [(state.memory, problem.penalty.l2)]
         if kept is not None:
             self.columns_left[-1] = min(self.columns_left[-1], len(kept.places))
         return state

@@ -53,7 +53,7 @@ def start_with_constant(
 
 
 def advance(
-    smooth: Callable[..., Any], prox: Callable[..., Any], factors: Factors, state: Momentum, count: Any
+    factors: Factors, smooth: Callable[..., Any], prox: Callable[..., Any], state: Momentum, count: Any
 ) -> Momentum:
     """Take so many steps with backtracking in both directions; fewer where no step is found."""
     both = jax.value_and_grad(smooth)
@@ -83,7 +83,7 @@ def advance(
         kept = state._replace(stalled=jnp.ones((), bool))
         return jax.tree.map(lambda new, old: jnp.where(lost, old, new), found, kept)
 
-    return _repeated(step, state, count)
+    return repeated(step, state, count)
 
 
 def advance_with_constant(
@@ -102,10 +102,12 @@ def advance_with_constant(
         t, following = _extrapolate(z, x, state.extrapolated, state.t)
         return Momentum(following, *both(following), x, t, state.lipschitz, jnp.all(following == z))
 
-    return _repeated(step, state, count)
+    return repeated(step, state, count)
 
 
-def _repeated(step: Callable[[Momentum], Momentum], state: Momentum, count: Any) -> Momentum:
+def repeated(step: Callable[[Any], Any], state: Any, count: Any) -> Any:
+    """Return the state after so many steps, fewer where one stalls."""
+
     def goes_on(pair: Any) -> Any:
         return (pair[0] < count) & ~pair[1].stalled
 

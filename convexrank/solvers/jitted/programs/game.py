@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from convexrank.solvers.jitted.programs.accelerated import repeated
+
 # Halvings of the segment in which the share of the newest move is looked for.
 _HALVINGS = 56
 
@@ -63,10 +65,7 @@ def advance(game: Game, play: Play, count: Any) -> Play:
         s = play.s + share * (move - play.s)
         return _at(game, s, begin + share * change, share == 0.0)
 
-    def goes_on(pair: Any) -> Any:
-        return (pair[0] < count) & ~pair[1].stalled
-
-    return jax.lax.while_loop(goes_on, lambda pair: (pair[0] + 1, step(pair[1])), (0, play))[1]
+    return repeated(step, play, count)
 
 
 def _at(game: Game, s: Any, z: Any, stalled: Any) -> Play:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from convexrank.solvers.jitted.programs.accelerated import repeated
+
 # The share of the predicted decrease that a step has to achieve, and halvings of a step.
 _SUFFICIENT, _HALVINGS = 1e-4, 50
 # Near the optimum values cannot tell a decrease from rounding; gradients that become shorter can.
@@ -49,14 +51,7 @@ def hessian(objective: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
 def _repeated(direction_of: Any, objective: Any, units: Any, state: Iterate, count: Any) -> Iterate:
     both = jax.value_and_grad(objective)
 
-    def goes_on(pair: Any) -> Any:
-        return (pair[0] < count) & ~pair[1].stalled
-
-    def body(pair: Any) -> Any:
-        state = pair[1]
-        return pair[0] + 1, _searched(both, state, direction_of(objective, units, state))
-
-    return jax.lax.while_loop(goes_on, body, (0, state))[1]
+    return repeated(lambda state: _searched(both, state, direction_of(objective, units, state)), state, count)
 
 
 def _searched(both: Callable[[Any], Any], state: Iterate, direction: Any) -> Iterate:
