@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import convexrank as cr
 from convexrank.backend.compilation import jit
-from convexrank.links.marginal_cost import MarginalRisk, expected_targets, marginal, projected_targets
+from convexrank.links.fitting import MarginalRisk
+from convexrank.links.marginal_cost import expected_targets, marginal, projected_targets
 from tests.projection_references import violation
 from tests.tolerances import tolerance
 

@@ -147,6 +147,12 @@ def is_sparse(matrix: Any) -> bool:
     return sparse.issparse(matrix)
 
 
+def picks(places: Array, count: int, weights: Any = 1.0) -> sparse.csr_array:
+    """Return the matrix, of ``count`` columns, whose product with a vector is its entries at places, times weights."""
+    n = len(places)
+    return sparse.csr_array((np.full(n, weights), (np.arange(n), places)), shape=(n, count))
+
+
 def unpacked(matrix: Any) -> Array:
     """Return a matrix as an array of numpy, in its own type."""
     matrix = entries(matrix)

@@ -166,11 +166,9 @@ def _checked(rows: Any, count: int) -> Array:
 def _of_logarithms(problem: Formulation, terms: tuple[LogSumExpTerm, ...], w: Array) -> Array:
     """The bound in closed form, for all rows."""
     X, scores = entries(problem.X), np.asarray(problem.scores(w), dtype=np.float64)
-    forces, gradient, sizes = (
-        np.zeros((problem.rows, problem.dimension)),
-        problem.l2 * w,
-        np.abs(problem.l2 * w),
-    )
+    forces = np.zeros((problem.rows, problem.dimension))
+    gradient = problem.l2 * w
+    sizes = np.abs(problem.l2 * w)
     stays = np.ones(problem.rows)
     for term in terms:
         shares = log_sum_exp_gradient(term.exponents(scores))[1]

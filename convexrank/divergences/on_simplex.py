@@ -468,11 +468,9 @@ class PolytopeEntropy:
         weights = cp.Variable(len(self.vertices), name="mixture")
         # in the plane's own coordinates, or equations that repeat each other look infeasible to a precise solver
         linked = [corners.T @ weights == basis.T @ (w - centre)] if basis.size else []
-        across = (
-            np.linalg.svd(basis, full_matrices=True)[0][:, basis.shape[1] :]
-            if basis.size
-            else np.eye(len(centre))
-        )
+        across = np.eye(len(centre))
+        if basis.size:
+            across = np.linalg.svd(basis, full_matrices=True)[0][:, basis.shape[1] :]
         return -cp.sum(cp.entr(weights)), [*linked, cp.sum(weights) == 1, across.T @ (w - centre) == 0]
 
     def conjugate_model(self, z: Any) -> Any:

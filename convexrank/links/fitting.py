@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from convexrank.core.capabilities import Face, Solvable, has_face
 from convexrank.data import check_flag, check_interval, check_positive, check_vector, shown
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links.link import Link, monotone
-from convexrank.links.marginal_cost import MarginalRisk, marginal, mutual_regressions, projected_targets
+from convexrank.links.marginal_cost import marginal, mutual_regressions, projected_targets
 
 Array = np.ndarray
 
@@ -142,32 +142,48 @@ def cut_off(
 
 
 @dataclass(frozen=True)
-class RestrictedRisk(MarginalRisk):
-    """The marginal over n with an output range, as a function that JAX can differentiate. Hashable by its numbers.
+class MarginalRisk:
+    """The marginal over n as a function that JAX can differentiate. Hashable by its numbers.
+
+    On a CPU by a callback, and wherever one isotonic regression does not give the link; on another device in pure JAX.
 
     Parameters
     ----------
     strong, smooth : float or None
         Moduli of the class.
-    bounds : pair of float
-        The range.
+    bounds : pair of float, optional
+        The output range.
     """
 
-    bounds: tuple[float, float]
+    strong: float | None
+    smooth: float | None
+    bounds: tuple[float, float] | None = None
 
-    @property
-    def _has_device_form(self) -> bool:
-        return False
+    def __call__(self, targets: Any, scores: Any) -> Any:
+        """Return m(θ)/n."""
+        import jax
 
-    def _on_host(self, targets: Any, scores: Any) -> tuple[Array, Array]:
+        from convexrank.backend.host_callback import value_on_host
+
+        on_host = partial(value_on_host, self._on_host)
+        # tracing both takes time, and without another device one of them never runs
+        one_regression = self.smooth is None or (self.strong is None and self.bounds is None)
+        if not one_regression or jax.default_backend() == "cpu":
+            return on_host(scores, targets)
+        from convexrank.links.on_device import marginal_on_device
+
+        there = marginal_on_device(self.strong, self.smooth)
+        return jax.lax.platform_dependent(scores, targets, cpu=on_host, default=there)
+
+    def _on_host(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         y, theta = np.asarray(targets, dtype=np.float64), np.asarray(scores, dtype=np.float64)
         order, ranked = np.lexsort((y, theta)), np.sort(y)
         value, slope = restricted_marginal(
             theta[order], y[order], ranked, self.strong, self.smooth, self.bounds
         )
-        gradient = np.empty(len(y), np.asarray(scores).dtype)
+        gradient = np.empty(len(y), scores.dtype)
         gradient[order] = slope / len(y)
-        return np.asarray(value / len(y), gradient.dtype), gradient
+        return np.asarray(value / len(y), scores.dtype), gradient
 
 
 def nested_roots(

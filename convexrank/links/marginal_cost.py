@@ -38,13 +38,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-__all__ = ["MarginalRisk", "expected_targets", "marginal", "mutual_regressions", "projected_targets"]
+__all__ = ["expected_targets", "marginal", "mutual_regressions", "projected_targets"]
 
 Array = np.ndarray
 
@@ -244,53 +242,6 @@ def projected_targets(
     lower = 0.0 if smooth is None else gaps / smooth
     upper = np.where(gaps > 0.0, np.inf, 0.0) if strong is None else gaps / strong
     return bounded_increments(targets, lower, upper, bounds=bounds)
-
-
-@dataclass(frozen=True)
-class MarginalRisk:
-    """The marginal over n as a function that JAX can differentiate. Hashable by its moduli.
-
-    On a CPU, and for both moduli, by a callback; on another device a class with one modulus or none is pure JAX.
-
-    Parameters
-    ----------
-    strong, smooth : float or None
-        Moduli of the class.
-    """
-
-    strong: float | None
-    smooth: float | None
-
-    def __call__(self, targets: Any, scores: Any) -> Any:
-        """Return m(θ)/n."""
-        import jax
-
-        from convexrank.backend.host_callback import value_on_host
-
-        def on_host(theta: Any, y: Any) -> Any:
-            return value_on_host(lambda theta, y: self._on_host(y, theta), theta, y)
-
-        # tracing both takes time, and without another device one of them never runs
-        if not self._has_device_form or jax.default_backend() == "cpu":
-            return on_host(scores, targets)
-        from convexrank.links.on_device import marginal_on_device
-
-        there = marginal_on_device(self.strong, self.smooth)
-        return jax.lax.platform_dependent(scores, targets, cpu=on_host, default=there)
-
-    @property
-    def _has_device_form(self) -> bool:
-        """Whether one isotonic regression gives the link."""
-        return self.strong is None or self.smooth is None
-
-    def _on_host(self, y: Array, theta: Array) -> tuple[Array, Array]:
-        order, n = np.lexsort((y, theta)), len(y)
-        value, slope = marginal(
-            theta[order].astype(np.float64), y[order], np.sort(y), self.strong, self.smooth
-        )
-        gradient = np.empty(n, theta.dtype)
-        gradient[order] = slope / n
-        return np.asarray(value / n, theta.dtype), gradient
 
 
 def solve_overlaps(

@@ -32,6 +32,7 @@ from convexrank.modelling.expressions import (
     PairSums,
     Scores,
     SharedMeans,
+    is_curved,
 )
 from convexrank.modelling.language import Numpy
 from convexrank.modelling.levels import (
@@ -57,16 +58,7 @@ Multipliers = dict[int, Any]
 
 def has_conjugate(program: Program) -> bool:
     """Return whether every function has a conjugate."""
-    return all(
-        node.function.perspective is not None
-        for node in program.nodes
-        if isinstance(node, Elementwise | PairSums | Threshold)
-    )
-
-
-def is_curved(node: Node) -> bool:
-    """Return whether an atom has multipliers of its own."""
-    return not isinstance(node, Scores | Affine | Dot)
+    return all(function.perspective is not None for function in program.functions)
 
 
 def sizes(program: Program) -> dict[int, int]:

@@ -302,11 +302,7 @@ def _jacobian_of_sum(node: tree.Affine, parts: list[Any]) -> tuple[Any, list[tup
     terms: list[tuple[Any, Array]] = []
     for (c, part), (its_own, its_terms) in zip(node.terms, parts, strict=True):
         own = own + c * its_own if part.axis is not None else own  # levels have no rows of their own
-        level = node.is_level(part) and node.axis is not None
-        terms += [
-            (c * (node.axis.spread(b) if level and node.axis is not None else b), column)
-            for b, column in its_terms
-        ]
+        terms += [(c * node.spread(part, b), column) for b, column in its_terms]
     return own, terms
 
 

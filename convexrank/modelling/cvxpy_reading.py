@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from convexrank.backend.design import picks
 from convexrank.core.elementwise_checks import Limits, model_form, stated
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.kernels.highest import border_of
@@ -120,8 +120,7 @@ class Cvxpy(Language):
     @staticmethod
     def scatter(places: Array, x: Any, length: int) -> Any:
         """Add entries at places."""
-        n = len(places)
-        return sparse.csr_array((np.ones(n), (places, np.arange(n))), shape=(length, n)) @ x
+        return picks(places, length).T @ x
 
     def _by_query(self, function: Callable[[Any], Any], x: Any, axis: tree.Axis) -> Any:
         pairs = zip(axis.starts[:-1].tolist(), axis.starts[1:].tolist(), strict=True)
@@ -185,9 +184,8 @@ class Cvxpy(Language):
         costs = node.function.read(self, lower[low] - upper[up])
         if not isinstance(node, tree.PairMeans):
             return self.scatter(low, self.cp.multiply(node.weights[up], costs), count)
-        if (
-            node.lowest.is_even and count <= _ATOMS
-        ):  # an atom has the value itself, where a variable is solved for
+        # an atom has the value itself, where a variable is solved for
+        if node.lowest.is_even and count <= _ATOMS:
             masses = enumerate(node.lowest.masses[node.axis.query].tolist())
             return self.cp.hstack(
                 [self.cp.sum_largest(costs[np.flatnonzero(low == k)], m) / m for k, m in masses]

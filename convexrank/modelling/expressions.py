@@ -90,11 +90,9 @@ def _product(c: Any, factor: Any) -> Any:
     """The product, which remembers its factors where it is rounded."""
     one, other = plain(c), plain(factor)
     numbers = isinstance(one, float) and isinstance(other, float)
-    return (
-        recorded(c) * factor
-        if numbers and abs(one) not in _EXACT and abs(other) not in _EXACT
-        else c * factor
-    )
+    if numbers and abs(one) not in _EXACT and abs(other) not in _EXACT:
+        return recorded(c) * factor
+    return c * factor
 
 
 class Node:
@@ -269,6 +267,14 @@ class Affine(Node):
     def is_level(self, node: Node) -> bool:
         """Return whether a term has one number per query, and the sum one per row."""
         return node.axis is None and self.axis is not None
+
+    def spread(self, node: Node, x: Any) -> Any:
+        """Return the numbers of a term for the entries of the sum: those of queries for each row."""
+        return x if self.axis is None or node.axis is not None else self.axis.spread(x)
+
+    def gathered(self, node: Node, u: Any) -> Any:
+        """Return numbers of the entries for those of a term: the transpose of ``spread``."""
+        return u if self.axis is None or node.axis is not None else self.axis.sums(u)
 
     def __str__(self) -> str:
         words = []
@@ -644,6 +650,11 @@ def each_pair_a_row(node: Node, known: dict[int, Any] | None = None) -> Node:
             found = _renewed(node, args)
         known[id(node)] = found
     return known[id(node)]
+
+
+def is_curved(node: Node) -> bool:
+    """Return whether an atom has multipliers of its own."""
+    return not isinstance(node, Scores | Affine | Dot)
 
 
 def is_affine(node: Node) -> bool:

@@ -52,15 +52,8 @@ def hessian_product(program: Program, scores: Array) -> Callable[[Array], Array]
 
 def has_pair_hessian(program: Program) -> bool:
     """Return whether nothing bends but sums over pairs of rows, and nothing curved depends on these."""
-    curved = [
-        k
-        for k, node in enumerate(program.nodes)
-        if not isinstance(node, tree.Scores | tree.Affine | tree.Dot)
-    ]
-    return all(
-        k in program.constant_adjoints and all(a in program.own_factors for a in program.args[k])
-        for k in curved
-    )
+    curved, own = (k for k, node in enumerate(program.nodes) if tree.is_curved(node)), program.own_factors
+    return all(k in program.constant_adjoints and own.keys() >= set(program.args[k]) for k in curved)
 
 
 def pair_hessian(program: Program, scores: Array, X: Array) -> tuple[float, Array, Array]:
@@ -140,13 +133,9 @@ def gradient_moved(
         if change <= _SETTLED * size:
             break
         moved, turned = _moves(program, state, v, _with_shares(means, state, shares, own))
-    leaves = dict(program.leaves)
-    return program.placed(
-        [
-            np.broadcast_to(part, leaves[k].axis.rows.shape) if k in leaves else None
-            for k, part in enumerate(turned)
-        ]
-    )
+    for k, leaf in program.leaves:
+        turned[k] = np.broadcast_to(turned[k], leaf.axis.rows.shape)
+    return program.placed(turned)
 
 
 def _shares_moved(
@@ -222,10 +211,8 @@ def _push(node: tree.Node, memory: Any, dx: list[Any]) -> Any:
     """The Jacobian of an atom times dx."""
     match node:
         case tree.Affine():
-            return sum(
-                c * (node.axis.spread(one) if node.is_level(part) and node.axis is not None else one)
-                for (c, part), one in zip(node.terms, dx, strict=True)
-            )
+            terms = zip(node.terms, dx, strict=True)
+            return sum(c * node.spread(part, one) for (c, part), one in terms)
         case tree.Dot():
             return node.over.sums(node.shares * dx[0])
         case tree.Elementwise():

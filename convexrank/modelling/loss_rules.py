@@ -49,11 +49,9 @@ def threshold(x: tree.Node, loss: Any, target: float, scale: float = 1.0, weight
     weights : array, optional
         Weights of the rows in the mean, greater than 0; their own by default.
     """
-    phi, b, tau = (
-        _function_of(loss, "threshold"),
-        checked_positive(scale, "scale"),
-        checked_positive(target, "target"),
-    )
+    phi = _function_of(loss, "threshold")
+    b = checked_positive(scale, "scale")
+    tau = checked_positive(target, "target")
     if phi is functions.exp:
         return (log_mean_exp(b * x, weights) - np.log(recorded(tau))) / b
     if not (phi.smooth and phi.increasing and phi.least == 0.0):
@@ -186,9 +184,5 @@ def _printed(loss: Any, found: tree.Node, own: Callable[[Function], tree.Node]) 
 
 def _states_nothing(loss: Any, phi: Function) -> bool:
     """Whether a loss is its call alone, with no reading of its own."""
-    return (
-        not isinstance(loss, Function)
-        and phi.own is not None
-        and phi.line is None
-        and phi.coefficients is None
-    )
+    reads = phi.line is not None or phi.coefficients is not None
+    return not (isinstance(loss, Function) or phi.own is None or reads)

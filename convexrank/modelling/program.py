@@ -59,22 +59,21 @@ class Program:
 
     def _look(self) -> None:
         """Visit the nodes once for what is asked of all of them."""
+        #: The functions that are taken of entries.
+        self.functions = [
+            node.function
+            for node in self.nodes
+            if isinstance(node, tree.Elementwise | tree.PairSums | Threshold)
+        ]
+        highest = [node for node in self.nodes if isinstance(node, tree.Highest) and not node.width]
+        sorts = bool(highest) or any(isinstance(node, tree.PairMeans) for node in self.nodes)
         #: Whether the risk has a derivative everywhere, and whether second derivatives are known.
-        self.smooth = self.bends = True
+        self.smooth = not sorts and all(function.smooth for function in self.functions)
+        self.bends = self.smooth and all(function.bend is not None for function in self.functions)
         #: Whether there are sums over pairs, or pairs that are listed.
-        self.has_pairs = False
+        self.has_pairs = any(isinstance(node, tree.PairSums | tree.Differences) for node in self.nodes)
         #: Whether there are log-sum-exps up to the grade of each row.
-        self.has_levels = False
-        for node in self.nodes:
-            if isinstance(node, tree.Elementwise | tree.PairSums | Threshold):
-                self.smooth = self.smooth and node.function.smooth
-                self.bends = self.bends and node.function.bend is not None
-            elif isinstance(node, tree.Highest):
-                self.smooth = self.smooth and node.width > 0.0
-            self.smooth = self.smooth and not isinstance(node, tree.PairMeans)
-            self.has_pairs = self.has_pairs or isinstance(node, tree.PairSums | tree.Differences)
-            self.has_levels = self.has_levels or isinstance(node, CumulativeLogSumExp)
-        self.bends = self.bends and self.smooth
+        self.has_levels = any(isinstance(node, CumulativeLogSumExp) for node in self.nodes)
 
     def _list(self, node: tree.Node, places: dict[int, int]) -> int:
         """List the nodes that a node is a function of, and the node; return its place."""

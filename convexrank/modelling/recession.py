@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from convexrank.backend.design import picks
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.exponentials import highest_partner
@@ -83,8 +84,7 @@ class _System:
     def fresh(self, count: int) -> Any:
         """Return auxiliary numbers."""
         start, self.width = self.width, self.width + count
-        entries = np.ones(count), (np.arange(count), np.arange(start, self.width))
-        return sparse.csr_array(entries, shape=(count, self.width))
+        return sparse.eye_array(count, self.width, k=start, format="csr")
 
     def padded(self, rows: Any) -> Any:
         """Return expressions over all numbers that there are by now."""
@@ -123,21 +123,19 @@ class _System:
             kinds, number = np.unique(np.stack([low.query, node.grades]), axis=1, return_inverse=True)
             number, count = number.ravel(), kinds.shape[1]
             last = np.append(np.diff(kinds[0]) != 0.0, True)
-            lower, upper = (
-                np.flatnonzero(~last[number]),
-                np.flatnonzero(~np.insert(last, 0, True)[:-1][number]),
-            )
+            lower = np.flatnonzero(~last[number])
+            upper = np.flatnonzero(~np.insert(last, 0, True)[:-1][number])
             below, above = number[lower], number[upper] - 1
             # a row of a grade between two others need not have the same number as an upper and as a lower row
             following = np.flatnonzero(~last) + 1 if node.upper is not node.lower else following
         level = self.fresh(count)
         if following.size:
-            self.at_least_zero((_picked(following, count) - _picked(following - 1, count)) @ level)
+            self.at_least_zero((picks(following, count) - picks(following - 1, count)) @ level)
         self.at_least_zero(
-            self.minus(_picked(upper, len(up.rows)) @ self.slope(node.upper), _picked(above, count) @ level)
+            self.minus(picks(upper, len(up.rows)) @ self.slope(node.upper), picks(above, count) @ level)
         )
         self.at_least_zero(
-            self.minus(_picked(below, count) @ level, _picked(lower, len(low.rows)) @ self.slope(node.lower))
+            self.minus(picks(below, count) @ level, picks(lower, len(low.rows)) @ self.slope(node.lower))
         )
 
     def slope(self, node: tree.Node) -> Any:
@@ -149,11 +147,11 @@ class _System:
     def _slope(self, node: tree.Node, x: list[Any]) -> Any:
         match node:
             case tree.Scores():
-                return sum(sign * _picked(rows, self.rows) for sign, rows in node.sides)
+                return sum(sign * picks(rows, self.rows) for sign, rows in node.sides)
             case tree.Affine():
                 return self._sum(node, x)
             case tree.Dot():
-                return _summed(node.over.query, node.over.count, node.shares) @ x[0]
+                return picks(node.over.query, node.over.count, node.shares).T @ x[0]
             case tree.LogSumExp() | tree.Maximum() | Threshold():
                 return self._highest(node, x[0])
             case CumulativeLogSumExp():
@@ -166,12 +164,12 @@ class _System:
                 if node.pair_count > _MOST_PAIRS:
                     raise _TooManyPairs
                 up, low = node.pairs
-                upper, lower = _picked(up, x[0].shape[0]) @ x[0], _picked(low, x[1].shape[0]) @ x[1]
+                upper, lower = picks(up, x[0].shape[0]) @ x[0], picks(low, x[1].shape[0]) @ x[1]
                 rises = self._of(node.function, self.minus(lower, upper))
                 if isinstance(node, tree.PairMeans):
                     axis = tree.Axis("pairs", up, np.ones(len(up)), low, len(node.axis.rows))
                     return self._mean_of_highest(axis, node.lowest.caps[up], rises)
-                return _summed(low, len(node.axis.rows), node.weights[up]) @ rises
+                return picks(low, len(node.axis.rows), node.weights[up]).T @ rises
             case _:
                 raise TypeError(f"{type(node).__name__} has no recession function.")
 
@@ -179,21 +177,21 @@ class _System:
         found: Any = None
         for (c, part), one in zip(node.terms, x, strict=True):
             if node.is_level(part) and node.axis is not None:
-                one = _picked(node.axis.query, node.axis.count) @ one
+                one = picks(node.axis.query, node.axis.count) @ one
             one = sparse.diags_array(np.broadcast_to(np.asarray(c, dtype=np.float64), one.shape[0])) @ one
             found = one if found is None else self.padded(found) + self.padded(one)
         return found
 
     def _highest(self, node: tree.LogSumExp | tree.Maximum | Threshold, x: Any) -> Any:
         level = self.fresh(node.over.count)
-        self.at_least_zero(self.minus(_picked(node.over.query, node.over.count) @ level, x))
+        self.at_least_zero(self.minus(picks(node.over.query, node.over.count) @ level, x))
         return level
 
     def _up_to_levels(self, node: CumulativeLogSumExp, x: Any) -> Any:
         levels, above = self.fresh(node.count), node.passing
-        of_rows = _picked(node.level, node.count) @ levels
+        of_rows = picks(node.level, node.count) @ levels
         self.at_least_zero(self.minus(of_rows, x))
-        upper, lower = (_picked(places, node.count) @ levels for places in (above, above - 1))
+        upper, lower = (picks(places, node.count) @ levels for places in (above, above - 1))
         self.at_least_zero(self.minus(upper, lower))
         return of_rows
 
@@ -201,9 +199,9 @@ class _System:
         """The least t + Σ c s for s of at least x − t and 0, c the largest shares."""
         level, parts = self.fresh(axis.count), self.fresh(len(axis.rows))
         self.at_least_zero(parts)
-        spread = _picked(axis.query, axis.count) @ self.padded(level)
+        spread = picks(axis.query, axis.count) @ self.padded(level)
         self.at_least_zero(self.minus(self.padded(parts) + self.padded(spread), x))
-        mean = _summed(axis.query, axis.count, caps) @ parts
+        mean = picks(axis.query, axis.count, caps).T @ parts
         return self.padded(level) + self.padded(mean)
 
     def _of(self, function: Function, x: Any) -> Any:
@@ -217,16 +215,6 @@ class _System:
         for factor in [one for one in (up, -down) if np.isfinite(one)] or [0.0]:
             self.at_least_zero(self.minus(found, factor * x))
         return found
-
-
-def _picked(places: Array, count: int) -> Any:
-    n = len(places)
-    return sparse.csr_array((np.ones(n), (np.arange(n), places)), shape=(n, count))
-
-
-def _summed(places: Array, count: int, weights: Array) -> Any:
-    n = len(places)
-    return sparse.csr_array((np.broadcast_to(weights, (n,)), (places, np.arange(n))), shape=(count, n))
 
 
 # How much lower ranges are taken than floats say, relative to their terms.
@@ -243,10 +231,6 @@ def _up(program: Program, rule: Callable[..., Any]) -> Any:
     for node, args in zip(program.nodes, program.args, strict=True):
         found.append(rule(node, *[found[a] for a in args]))
     return found[-1]
-
-
-def _spread(node: tree.Affine, part: tree.Node, x: Array) -> Array:
-    return node.axis.spread(x) if node.is_level(part) and node.axis is not None else x
 
 
 def _same(a: Array, b: Any) -> bool:
@@ -279,7 +263,7 @@ def _slopes(node: tree.Node, d: Array, *x: Array) -> Array:
             return Numpy().gathered(d, node)
         case tree.Affine():
             terms = zip(node.terms, x, strict=True)
-            return sum((_times(c, _spread(node, part, one)) for (c, part), one in terms), np.zeros(1))
+            return sum((_times(c, node.spread(part, one)) for (c, part), one in terms), np.zeros(1))
         case tree.Dot():
             return node.over.sums(_times(node.shares, x[0]))
         case tree.LogSumExp() | Threshold():
@@ -335,7 +319,7 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
                 return slopes, np.zeros(len(slopes), dtype=bool)
             case tree.Affine():
                 terms = zip(node.terms, x, strict=True)
-                parts = [(np.asarray(c) != 0.0) & _spread(node, part, one[1]) for (c, part), one in terms]
+                parts = [(np.asarray(c) != 0.0) & node.spread(part, one[1]) for (c, part), one in terms]
                 return slopes, np.logical_or.reduce(np.broadcast_arrays(*parts))
             case tree.Dot():
                 return slopes, node.over.highest((node.shares > 0.0) & x[0][1])
@@ -360,12 +344,10 @@ def falls(program: Program, d: Array, size: float = 0.0) -> bool:
                 return slopes, of(node.function, *x[0])
             case tree.PairSums():
                 # a mean over the lowest counts one at the border
-                top = (
-                    node.axis.spread(-border_of(node.lowest, -x[0][0]))
-                    if isinstance(node, tree.PairMeans)
-                    else highest_partner(node, x[0][0])
-                )
-                lowest = x[1][0] - top
+                if isinstance(node, tree.PairMeans):
+                    lowest = x[1][0] + node.axis.spread(border_of(node.lowest, -x[0][0]))
+                else:
+                    lowest = x[1][0] - highest_partner(node, x[0][0])
                 return slopes, of(node.function, lowest, np.zeros(len(lowest), dtype=bool))
             case _:
                 raise TypeError(f"{type(node).__name__} has no recession function.")
@@ -388,7 +370,7 @@ def _least(node: tree.Node, *x: Array) -> Array:
             found = np.asarray(node.constant, dtype=np.float64)
             size = np.abs(found)
             for (c, part), one in zip(node.terms, x, strict=True):
-                below = _times(c, _spread(node, part, one) if np.ndim(one) else one)
+                below = _times(c, node.spread(part, one) if np.ndim(one) else one)
                 below = np.where(np.asarray(c) < 0.0, -math.inf, below)
                 found, size = found + below, size + np.abs(below)
             return found - _ROUNDING * size
@@ -480,7 +462,7 @@ def shift(program: Program) -> float | None:
             case tree.Affine():
                 terms = zip(node.terms, x, strict=True)
                 return sum(
-                    [c * (_spread(node, part, one) if np.ndim(one) else one) for (c, part), one in terms]
+                    [c * (node.spread(part, one) if np.ndim(one) else one) for (c, part), one in terms]
                 )
             case tree.Dot():
                 return node.over.sums(node.shares * x[0])

@@ -214,10 +214,9 @@ def spectral_sum(x: tree.Node, spectrum: Any, weights: Any = None) -> tree.Node:
         Weights of the rows; their own by default. A row of weight 2 is like two rows.
     """
     given = check_spectrum(spectrum)
+    kind = "count" if given.counted else "share"
     means = [
-        (recorded(here) - lower)
-        * end
-        * mean_of_highest(x, **{"count" if given.counted else "share": end}, weights=weights)
+        (recorded(here) - lower) * end * mean_of_highest(x, **{kind: end}, weights=weights)
         for here, lower, end in given.rises
     ]
     return sum(means[1:], means[0])
@@ -225,13 +224,9 @@ def spectral_sum(x: tree.Node, spectrum: Any, weights: Any = None) -> tree.Node:
 
 def _multiple(x: tree.Node) -> tuple[Any, tree.Node]:
     """Factor and node of what is a multiple of one node."""
-    single = (
-        isinstance(x, tree.Affine)
-        and len(x.terms) == 1
-        and not np.any(x.constant)
-        and x.axis is x.args[0].axis
-    )
-    return x.terms[0] if isinstance(x, tree.Affine) and single else (1.0, x)
+    if isinstance(x, tree.Affine) and len(x.terms) == 1 and x.axis is x.args[0].axis:
+        return (1.0, x) if np.any(x.constant) else x.terms[0]
+    return 1.0, x
 
 
 def exponent(x: tree.Node) -> tree.Node | None:

@@ -96,14 +96,12 @@ def _of_affine(node: Affine) -> tuple[Any, Any]:
         ((factor, _),) = node.terms
         return lambda x: (factor * x, None), lambda memory, u: (factor * u,)
     has_constant = np.ndim(constant) > 0 or constant != 0.0
-    terms = [(c, not np.ndim(c) and c == 1.0, node.is_level(part)) for c, part in node.terms]
-    axis = node.axis
+    terms = [(c, not np.ndim(c) and c == 1.0, part) for c, part in node.terms]
 
     def up(*arguments: Array) -> tuple[Array, Any]:
         value, fresh = None, False
-        for (c, is_one, is_level), x in zip(terms, arguments, strict=True):
-            x = axis.spread(x) if is_level and axis is not None else x
-            x = x if is_one else c * x
+        for (c, is_one, part), x in zip(terms, arguments, strict=True):
+            x = node.spread(part, x) if is_one else c * node.spread(part, x)
             if value is None:
                 value, fresh = x, not is_one
             elif fresh:  # nobody else has this array
@@ -115,11 +113,7 @@ def _of_affine(node: Affine) -> tuple[Any, Any]:
         return (value + constant if has_constant else value), None
 
     def down(memory: Any, u: Array) -> list[Any]:
-        parts = []
-        for c, is_one, is_level in terms:
-            part = u if is_one else c * u
-            parts.append(axis.sums(part) if is_level and axis is not None else part)
-        return parts
+        return [node.gathered(part, u if is_one else c * u) for c, is_one, part in terms]
 
     return up, down
 

@@ -131,10 +131,8 @@ def _agrees(function: Callable[[Any], Any], of: Callable[[tree.Node], tree.Node]
         return False
     whole, inner = Program(rules.total(node), 1), Program(rules.total(x), 1)
     for place in np.array(_PLACES)[:, None]:
-        value, expected = (
-            whole.value_and_gradient(place)[0],
-            float(function(inner.value_and_gradient(place)[0])),
-        )
+        value = whole.value_and_gradient(place)[0]
+        expected = float(function(inner.value_and_gradient(place)[0]))
         if not abs(value - expected) <= _CLOSE * max(1.0, abs(expected)):
             return False
     return True

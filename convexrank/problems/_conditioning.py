@@ -396,11 +396,9 @@ def units_of_steps(penalty: Penalty, units: Array) -> Array | None:
         units = np.full(len(units), np.partition(units, middle)[middle])
     alike = 1.0 / _LARGEST <= units.min() and units.max() <= _LARGEST
     with np.errstate(over="ignore", under="ignore"):
-        strengths = (
-            np.array([penalty.l2, penalty.l1]),
-            np.array([penalty.l2 * units[0] ** 2, penalty.l1 * units[0]]),
-        )
-    lost = not np.array_equal(strengths[0] > 0.0, strengths[1] > 0.0) or not np.isfinite(strengths[1]).all()
+        strengths = np.array([penalty.l2 * units[0] ** 2, penalty.l1 * units[0]])
+    kept = np.array_equal(strengths > 0.0, np.array([penalty.l2, penalty.l1]) > 0.0)
+    lost = not kept or not np.isfinite(strengths).all()
     return None if alike or lost else units
 
 

@@ -280,11 +280,9 @@ class Formulation(Declared):
             return None if self._held.in_memory else sample_of(self)
         wanted = self._start_rows
         # few rows are easily separated from a sample of the others, whose minimiser is far from that of all then
-        return (
-            Sample(self._drawn(wanted))
-            if wanted and min(map(len, self._classes)) >= 2 * self.dimension
-            else None
-        )
+        if wanted and min(map(len, self._classes)) >= 2 * self.dimension:
+            return Sample(self._drawn(wanted))
+        return None
 
     @cached_property
     def _classes(self) -> list[Array]:

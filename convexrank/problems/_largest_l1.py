@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, sparse
 
-from convexrank.backend.design import entries, held_as, scaled, squares_times, times, transposed_times
+from convexrank.backend.design import entries, held_as, picks, scaled, squares_times, times, transposed_times
 from convexrank.core.certificates import certificate_radius, own_gap, value_of, witness_bound
 from convexrank.core.minorants import EPS, LinearRisk, rounding
 from convexrank.core.results import Witness
@@ -92,9 +92,7 @@ def least_steepness(
         np.append(np.zeros(len(shared)), 1.0),
         A_ub=below,
         b_ub=limits,
-        A_eq=sparse.csr_array(
-            (np.ones(len(shared)), (query, np.arange(len(shared)))), shape=(query.max() + 1, len(shared) + 1)
-        ),
+        A_eq=sparse.hstack([picks(query, query.max() + 1).T, np.zeros((query.max() + 1, 1))], format="csr"),
         b_eq=np.ones(query.max() + 1),
         bounds=np.column_stack([np.zeros(len(shared) + 1), np.append(most, np.inf)]),
         method="highs",
@@ -123,11 +121,9 @@ def proved_zeros(risk: LinearRisk, rows: Columnwise, w: Array, witness: Witness 
     slopes = np.asarray(transposed_times(rows.X, pull), dtype=np.float64)
     reach = movement(*bends_and_ranges, steepness, gap) * (1.0 + 64.0 * EPS)
     reach += rounding(len(pull) + len(w)) * float(np.abs(pull) @ rows.row_lengths)
-    steep = (
-        np.abs(slopes)
-        if penalty.nonnegative is None
-        else np.where(penalty.nonnegative, -slopes, np.abs(slopes))
-    )
+    steep = np.abs(slopes)
+    if penalty.nonnegative is not None:
+        steep = np.where(penalty.nonnegative, -slopes, steep)
     return steep + reach < penalty.l1 * (1.0 - 8.0 * EPS)
 
 
@@ -144,10 +140,8 @@ def _evidence(
     elif witness is not None:
         lower, everywhere = witness_bound(risk, witness, math.inf)
         if everywhere and math.isfinite(lower):
-            points, shares = (
-                np.atleast_2d(np.asarray(witness.points, dtype=np.float64)),
-                np.asarray(witness.weights),
-            )
+            points = np.atleast_2d(np.asarray(witness.points, dtype=np.float64))
+            shares = np.asarray(witness.weights)
             gap = value - lower + error
     if not 0.0 <= gap < math.inf:
         return None

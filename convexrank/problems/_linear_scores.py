@@ -291,7 +291,7 @@ class LinearScores(Problem):
         return None
 
     def _shape(self) -> Shape:
-        return Shape(self._column_scales, self.l2, self._risk_infimum)
+        return Shape(self._column_scales, self.l2 if self._convex else 0.0, self._risk_infimum)
 
     def _other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression in the other form of the model; by default as in the first."""
@@ -307,6 +307,8 @@ class LinearScores(Problem):
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance."""
+        if not self._convex:
+            return frozenset({"Smooth", "JaxObjective", "Certified"})
         smooth, built = self.penalty.smooth, self._held.built
         in_memory, differentiable = self._held.in_memory, self._differentiable
         offered = {
@@ -319,11 +321,7 @@ class LinearScores(Problem):
             "JaxObjective": differentiable and smooth and built,
             "JaxProximal": differentiable and built and in_memory,
             "TwiceDifferentiable": differentiable and smooth and built and self._has_curvature,
-            "Columnwise": differentiable
-            and self._convex
-            and in_memory
-            and self.penalty.ball is None
-            and not smooth,
+            "Columnwise": differentiable and in_memory and self.penalty.ball is None and not smooth,
             "SmoothBelow": not (differentiable and smooth) and self._is_smoothed,
             "Smoothable": smooth
             and self.l2 > 0
@@ -655,11 +653,9 @@ class LinearScores(Problem):
 
     def _reference_minorant(self, w: Array, width: float = 0.0) -> Minorant:
         """Return a tangent of the risk at w from the definition, with its rounding, for certificates."""
-        return (
-            self._minorant_of(w, width, self._row_lengths)
-            if self._stream is None
-            else self._stream.minorant(w)
-        )
+        if self._stream is None:
+            return self._minorant_of(w, width, self._row_lengths)
+        return self._stream.minorant(w)
 
     def _minorant_of(self, w: Array, width: float, lengths: Array) -> Minorant:
         """Return the tangent at w, or what a smoothed risk proves there; rounding is for rows of these lengths."""
@@ -819,9 +815,6 @@ class LinearScores(Problem):
             return Status.SEPARABLE, found.direction, "shown by linear programming"
         # if the risk has a maximum, a direction that does not change the maximum may cost nothing
         if found.kind == "quasi" and self._differentiable:
-            return (
-                Status.SEPARABLE,
-                found.direction,
-                "quasi-separable (some pairs only tie), by linear programming",
-            )
+            detail = "quasi-separable (some pairs only tie), by linear programming"
+            return Status.SEPARABLE, found.direction, detail
         return None

@@ -217,6 +217,30 @@ def queries_of(qid: Any, rows: int) -> list[list[int]]:
     return list(found.values())
 
 
+def sum_over_queries(problem: Any, scores: Any, cost: Callable[[list[float], list[float]], float]) -> float:
+    """Add up a cost of the scores and grades of each query that has an order; with ``normalize`` over its rows."""
+    f, y, risk = [float(score) for score in scores], problem.y.tolist(), 0.0
+    for rows in queries_of(problem.qid, len(f)):
+        grades = [y[j] for j in rows]
+        if max(grades) > min(grades):
+            paid = cost([f[j] for j in rows], grades)
+            risk += paid / len(rows) if getattr(problem, "normalize", False) else paid
+    return risk
+
+
+def softmax_divergence(problem: Any, scores: Any, worth: Callable[[list[float]], list[float]]) -> float:
+    """Add up the divergence of the softmax of scores from the distribution that what grades are worth gives."""
+
+    def divergence(f: list[float], y: list[float]) -> float:
+        gains, top = worth(y), max(f)
+        normalizer = top + math.log(sum(math.exp(score - top) for score in f))
+        shares = [gain / sum(gains) for gain in gains]
+        terms = zip(shares, f, strict=True)
+        return sum(q * (math.log(q) - (score - normalizer)) for q, score in terms if q > 0.0)
+
+    return sum_over_queries(problem, scores, divergence)
+
+
 def links_of(graph: Any) -> list[tuple[int, int, float]]:
     """Return (from, to, weight) of each link of a graph."""
     ends, sources = graph.offsets.tolist(), graph.sources.tolist()

@@ -22,9 +22,8 @@ from convexrank.backend.design import (
     transposed_times,
     weighted_gram,
 )
-from convexrank.modelling.conjugate import is_curved
 from convexrank.modelling.curvature import Columns, columns_of
-from convexrank.modelling.expressions import Affine, Elementwise, Highest, PairSums, SharedMeans
+from convexrank.modelling.expressions import Affine, Elementwise, Highest, PairSums, SharedMeans, is_curved
 from convexrank.modelling.hessian_products import gradient_moved
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.kernels.interpolated import InterpolatedPairs
@@ -81,9 +80,8 @@ class SmoothedRisks:
         program, found = self.smoothing.program, []
         sums: dict[int, tuple[int, Array]] = {}
         for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
-            if isinstance(node, PairSums) and all(
-                np.ndim(program.own_factors.get(a, args)) == 0 for a in args
-            ):
+            one_factor = all(np.ndim(program.own_factors.get(a, args)) == 0 for a in args)
+            if isinstance(node, PairSums) and one_factor:
                 sums[k] = k, np.ones(program.count)
             elif isinstance(node, Highest) and args[0] in sums:
                 found.append((*sums[args[0]], k))
@@ -192,10 +190,8 @@ class _Whole:
             low, of_low = (moving[:0], u[:0]) if few is not None else _some(u[lows], _SOME)
             both, count = np.append(low, moving), len(low)
             among = kernel.among(ups.start + up, lows.start + both)
-            upper, rows = (
-                dense(X[axis.rows[places]])
-                for axis, places in ((node.upper_axis, ups.start + up), (node.axis, lows.start + both))
-            )
+            sides = (node.upper_axis, ups.start + up), (node.axis, lows.start + both)
+            upper, rows = (dense(X[axis.rows[places]]) for axis, places in sides)
             centre = upper.mean(axis=0) if a == b else 0.0  # an offset of the features cancels
             upper, rows = upper - centre, rows - centre
             slopes, bends = among.of_columns(weights[:, None] * np.insert(upper, 0, 1.0, axis=1))
@@ -222,10 +218,8 @@ class _Whole:
             moving = np.flatnonzero(of_top[lows])
             if not len(moving):
                 continue
-            moving = (
-                lows.start
-                + moving[:: max(1, len(moving) * (ups.stop - ups.start) * program.count // _ENTRIES)]
-            )
+            every = max(1, len(moving) * (ups.stop - ups.start) * program.count // _ENTRIES)
+            moving = lows.start + moving[::every]
             shares = of_top[moving] * (of_top[lows].sum() / of_top[moving].sum())
             slopes = node.function.slopes(values[low][moving, None] - values[up][ups])[1] * node.weights[ups]
             lower, upper = X[node.axis.rows[moving]], X[node.upper_axis.rows[ups]]
@@ -365,11 +359,8 @@ class _Listed:
     def product(self) -> Callable[[Array], Array]:
         """Return the product with the Hessian."""
         _, bends, columns, rates = self._form
-        rows, (touched, lower, upper), (_, _, of_lower, of_upper, weights) = (
-            self._bent,
-            self._touched,
-            self._pairs,
-        )
+        rows, (touched, lower, upper) = self._bent, self._touched
+        _, _, of_lower, of_upper, weights = self._pairs
 
         def product(v: Array) -> Array:
             image = np.asarray(times(rows, v), dtype=np.float64)

@@ -129,7 +129,7 @@ def sigmoid(x: arb) -> arb:
     return 1 / (1 + (-x).exp())
 
 
-def power(x: arb, exponent: float) -> arb:
+def power(x: arb, exponent: Any) -> arb:
     """Enclose x to some power, at least 0, for an x that is known not to be negative."""
     if x > 0:
         return x**exponent

@@ -227,11 +227,9 @@ def norm_image(rank: Any, r: Array) -> Balls:
         ]
         images = [power_of(norm, theta) for norm in norms]
     else:
-        base, sent, under = (
-            total(power(entry, p) for entry in common),
-            [x**p for x in point],
-            power(beneath, p),
-        )
+        base = total(power(entry, p) for entry in common)
+        sent = [x**p for x in point]
+        under = power(beneath, p)
         powers = [[power(share, p) - under for share in some] for some in terms]
         images = [power_of(base + flow, theta / arb(p)) for flow in links.sums(sent, powers)]
     if rank.weak_links != "outside":

@@ -283,9 +283,8 @@ def prove_kernel(name: str, K: Array, l2: float, risk: InBalls, alpha: Array) ->
         rest = [strength * a + u for a, u in zip(point, tangent.slope, strict=True)]
         value = tangent.value + dot(point, scores) * strength / 2
         gap = tangent.slack + dot(rest, times(rest)) / (2 * strength)
-        return Bounds(
-            value, min((gap, value), key=above)
-        )  # the objective is never negative, and every α is feasible
+        # the objective is never negative, and every α is feasible
+        return Bounds(value, min((gap, value), key=above))
 
     return refined(name, evaluate, remark)
 

@@ -328,9 +328,8 @@ def within_l1(
     known = evidence.points
     if evidence.inner is None:
         return known, gap
-    inner = Witness(
-        evidence.inner.points, evidence.inner.weights
-    )  # tangents of the risk, not of a smooth one
+    # tangents of the risk, not of a smooth one
+    inner = Witness(evidence.inner.points, evidence.inner.weights)
     matrix, ways = products(given.X), [Witness(w[None, :], np.ones(1)), *([] if known is None else [known])]
     with at_precision(_FINE):
         scores = matrix.scores(w)
@@ -352,12 +351,9 @@ def within_l1(
 
 def _inner_candidates(given: InBalls, w: Array, usable: Witness | None) -> Iterator[Witness]:
     """Evidence whose slope may lie strictly inside l1: what is given, then solutions at a smaller l1."""
-    points = (
-        [w]
-        if usable is None
-        else [w, *np.asarray(usable.points)[np.asarray(usable.weights) > 0][-_LOOKED_AT:]]
-    )
+    points = [w]
     if usable is not None:
+        points += [*np.asarray(usable.points)[np.asarray(usable.weights) > 0][-_LOOKED_AT:]]
         yield usable
     for point in points:
         if np.isfinite(point).all():

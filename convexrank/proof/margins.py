@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -188,10 +189,7 @@ class _QueryCost:
                     low * below + high * (above + sums[step]) - (high - low) * self.query.rewards[step - 1]
                 )
             below = below + sums[step]
-        found = values[0]
-        for value in values[1:]:
-            found = found.min(value)
-        return found
+        return reduce(arb.min, values)
 
     def _multiplier(self, pull: Array, lowered: Rationals) -> float:
         """The mean pull at targets that are free, rewards included; else one between those at the ends."""

@@ -418,17 +418,12 @@ def tangent_of_powers(scores: Balls, y: Array, strong: float, exponent: float, l
     its = total(power(abs(arb(entry)), exponent) for entry in p) * s / arb(exponent)
     gains = own - dot(map(arb, targets), scores)
     line = gains - its + dot(map(arb, p), moved)
-    price = total(_to(abs(t - arb(level)), high) for t, level in zip(moved, levels, strict=True))
+    price = total(power(abs(t - arb(level)), high) for t, level in zip(moved, levels, strict=True))
     ceiling = gains + dot(map(arb, ranked), map(arb, levels)) + price * s ** (1 - high) / high
     slope = [ZERO] * n
     for place, entry in zip(order.tolist(), p, strict=True):
         slope[place] = (arb(entry) - arb(targets[place])) / n
     return Tangent(line.union(ceiling) / n, slope, ZERO.union((ceiling - line).upper()) / n)
-
-
-def _to(x: arb, exponent: arb) -> arb:
-    """Enclose a positive power of what is at least 0."""
-    return x**exponent if x > 0 else ZERO.union(x.upper() ** exponent) if x.upper() > 0 else ZERO
 
 
 def mean_of_permutations(risen: Rationals, ranked: Rationals) -> Rationals:

@@ -242,8 +242,7 @@ Products = _Dense | _Sparse | _Rounded
 
 def _enclosed(values: Array, sizes: Array, count: int) -> Balls:
     """Balls around sums of ``count`` products that were made in floats; ``sizes`` are the sums of their sizes."""
-    slope = (
-        4.0 * count * _UNIT
-    )  # γ is below twice count · unit, and the sizes are at least half of what they should be
+    # γ is below twice count · unit, and the sizes are at least half of what they should be
+    slope = 4.0 * count * _UNIT
     radii = slope * sizes + 4.0 * count * _TINIEST
     return [arb(value, radius) for value, radius in zip(values.tolist(), radii.tolist(), strict=True)]

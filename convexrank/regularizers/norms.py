@@ -415,19 +415,15 @@ class Penalty:
     def _shrunk(self, v: Array, threshold: float) -> Array:
         """Soft thresholding, and 0 in place of negative numbers where weights must be at least 0."""
         shrunk = soft_threshold(v, threshold) if threshold else v
-        return (
-            shrunk
-            if self.nonnegative is None
-            else np.where(self.nonnegative, np.maximum(shrunk, 0.0), shrunk)
-        )
+        if self.nonnegative is None:
+            return shrunk
+        return np.where(self.nonnegative, np.maximum(shrunk, 0.0), shrunk)
 
     def steepness(self, v: Array) -> float:
         """Return the least l1 for which the conjugate at v is 0 without l2 or a ball."""
-        size = (
-            np.abs(v)
-            if self.nonnegative is None
-            else np.where(self.nonnegative, np.maximum(v, 0.0), np.abs(v))
-        )
+        size = np.abs(v)
+        if self.nonnegative is not None:
+            size = np.where(self.nonnegative, np.maximum(v, 0.0), size)
         return float(size.max())
 
     def holds(self, v: Array, error: float) -> bool:

@@ -352,9 +352,8 @@ def _check_gradient(problem: Smooth, model: CvxpyModel, w: Array, rng: np.random
     ahead, behind = model.value_at(centre + width * direction), model.value_at(centre - width * direction)
     expected = (ahead - behind) / (2.0 * width)
     slope = float(problem.value_and_gradient(centre)[1] @ direction)
-    curvature = (
-        abs(ahead + behind - 2.0 * model.value_at(centre)) / width
-    )  # more than the error of the difference
+    # more than the error of the difference
+    curvature = abs(ahead + behind - 2.0 * model.value_at(centre)) / width
     # values that are solves themselves may be off by their precision, which a short step magnifies
     noise = SLOPE * max(1.0, abs(slope)) + (_SOLVED if model.auxiliary else 1e-14) * abs(ahead) / width
     if not abs(slope - expected) <= noise + curvature:
@@ -400,10 +399,8 @@ def _check_replies(game: Saddle, s: Array, move: Array, w: Array) -> Iterable[st
         yield f"slope {slope:.8g} of the best payoff on the way to another move, payoffs give {expected:.8g}"
     centre, direction = 0.5 * (w + reply), reply - w
     ahead, behind = (game.payoff(s, centre + step * direction) for step in (STEP, -STEP))
-    expected, curvature = (
-        (ahead - behind) / (2.0 * STEP),
-        abs(ahead + behind - 2.0 * game.payoff(s, centre)),
-    )
+    expected = (ahead - behind) / (2.0 * STEP)
+    curvature = abs(ahead + behind - 2.0 * game.payoff(s, centre))
     found = float(game.payoff_gradient(s, centre) @ direction)
     if not abs(found - expected) <= SLOPE * max(1.0, abs(expected)) + curvature / STEP:
         yield f"slope of the payoff {found:.8g}, differences of it give {expected:.8g}"

@@ -151,9 +151,8 @@ def with_proof(case: Case, found: Comparison) -> Comparison:
     claimed = solution.certificate
     if claimed.kind == proof.kind and claimed.gap < proof.least * (1.0 - _ROUNDING):
         failures.append(f"the certificate says {claimed.gap:.6g}, and at least {proof.least:.6g} is proved")
-    if claimed.kind == proof.kind == "global" and claimed.lower_bound > proof.value + _ROUNDING * max(
-        1.0, abs(proof.value)
-    ):
+    highest = proof.value + _ROUNDING * max(1.0, abs(proof.value))
+    if claimed.kind == proof.kind == "global" and claimed.lower_bound > highest:
         failures.append(
             f"the certificate's lower bound {claimed.lower_bound:.10g} is above the value {proof.value:.10g}"
         )

@@ -308,8 +308,7 @@ def _sum(node: tree.Affine, x: tuple[Array, ...]) -> Array:
     constant = node.exact_constant
     found = in_balls(constant) if np.ndim(constant) else in_balls([0.0] * length) + in_balls(constant)[0]
     for (c, part), one in zip(node.exact_terms, x, strict=True):
-        one = node.axis.spread(one) if node.is_level(part) and node.axis is not None else one
-        found = found + Balls.times(c, one)
+        found = found + Balls.times(c, node.spread(part, one))
     return found
 
 
@@ -425,10 +424,7 @@ def _down(node: tree.Node, memory: Any, u: Array) -> tuple[Any, ...]:
         case tree.Scores():
             return ()
         case tree.Affine():
-            parts = [(Balls.times(c, u), node.is_level(part)) for c, part in node.exact_terms]
-            return tuple(
-                node.axis.sums(part) if level and node.axis is not None else part for part, level in parts
-            )
+            return tuple(node.gathered(part, Balls.times(c, u)) for c, part in node.exact_terms)
         case tree.Elementwise():
             return (u * memory,)
         case tree.PairSums():

@@ -19,7 +19,7 @@ from convexrank.modelling import conjugate, functions
 from convexrank.modelling.certificates.balls import MOST_PAIRS, Balls
 from convexrank.modelling.certificates.reference import SORTED
 from convexrank.modelling.certificates.rounding import LISTED, blocks
-from convexrank.modelling.expressions import PairSums, SharedMeans
+from convexrank.modelling.expressions import PairSums, SharedMeans, is_curved
 from convexrank.modelling.functions import Function
 from convexrank.modelling.kernels.plain import PlainPairs, Runs, has_plain_sums, keys_of
 from convexrank.modelling.language import Numpy
@@ -44,7 +44,7 @@ def below(program: Program, smooth: Program, scores: Array) -> tuple[float, Arra
             if isinstance(near, SharedMeans):
                 node = _with_fixed_shares(near, node.function)
             one, parts = _pairs_of(node, near.function)(node, near.function, upper, lower, u)
-        elif conjugate.is_curved(node):
+        elif is_curved(node):
             suggested = conjugate.pulled(smooth, k, memories[k], u)
             one, parts = conjugate.dual_of(node, m, u, conjugate.shares_of(node, m, suggested, u))
         else:

@@ -529,12 +529,6 @@ def rounded(found: Minorant, reference: Reference, scores: Array, lengths: Array
     """Widen bounds on rounding where terms cancel; beyond what each node may add, that counts as a gap."""
     program, sizes = reference.program, reference.sizes
     relative, enough = rounding(len(scores) + len(found.slope)), len(program.nodes) * found.risk_error
-    # the error is relative to the largest score, and more
-    if (
-        relative * sizes.most(found.risk_error / relative, below.values, below.multipliers, below.parts)
-        <= enough
-    ):
-        return found
     largest = float(np.abs(scores).max())
     if relative * sizes.most(largest, below.values, below.multipliers, below.parts) <= enough:
         return found

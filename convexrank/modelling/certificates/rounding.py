@@ -56,10 +56,8 @@ def _sizes(node: tree.Node, u: Any, value: Array, parts: tuple[Any, ...], x: lis
         case tree.Affine():
             size, found = np.abs(node.constant), []
             for (c, part), one in zip(node.terms, x, strict=True):
-                level = node.is_level(part) and node.axis is not None
-                size = size + np.abs(c) * (node.axis.spread(one) if level and node.axis is not None else one)
-                pull = np.abs(c) * u
-                found.append(node.axis.sums(pull) if level and node.axis is not None else pull)
+                size = size + np.abs(c) * node.spread(part, one)
+                found.append(node.gathered(part, np.abs(c) * u))
             return u * size, found
         case tree.Dot():
             pull = np.abs(node.shares) * node.over.spread(u)
@@ -93,7 +91,7 @@ class Sizes:
                 use,
             )
             for k, (node, use) in enumerate(zip(program.nodes, uses, strict=True))
-            if not isinstance(node, tree.Scores | tree.Affine | tree.Dot)
+            if tree.is_curved(node)
         ]
 
     def most(self, largest: float, values: list[Any], multipliers: list[Any], parts: list[Any]) -> float:
@@ -116,11 +114,8 @@ def _uses(program: Program) -> list[float]:
     found = [1.0] * len(program.nodes)
     for k in range(len(program.nodes) - 1, -1, -1):
         node = program.nodes[k]
-        once = (
-            found[k]
-            if isinstance(node, tree.Affine | tree.Dot)
-            else float(isinstance(node, tree.Elementwise | tree.PairSums))
-        )
+        of_functions = float(isinstance(node, tree.Elementwise | tree.PairSums))
+        once = found[k] if isinstance(node, tree.Affine | tree.Dot) else of_functions
         for a in program.args[k]:
             found[a] = max(found[a], 1.0 + once)
     return found

@@ -213,13 +213,10 @@ class RunningSums:
         layout = self.layout
         weights = layout.sort(weights)
         if to_lower:
-            running, scale, (rows, places) = (
-                self._above.of(weights[::-1]),
-                self._to_lower,
-                layout.upper_partners,
-            )
+            running, scale = self._above.of(weights[::-1]), self._to_lower
         else:
-            running, scale, (rows, places) = self._below.of(weights), self._to_upper, layout.lower_partners
+            running, scale = self._below.of(weights), self._to_upper
+        rows, places = layout.upper_partners if to_lower else layout.lower_partners
         found, taken = np.zeros(weights.shape), running[places]
         with np.errstate(over="ignore", invalid="ignore"):
             values = scale * taken

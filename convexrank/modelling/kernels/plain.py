@@ -434,10 +434,8 @@ class DistancePowers:
         up, low, middle = node.upper_axis, node.axis, _middles(node, upper)
         below, above = margin + lower - middle[low.query], upper - middle[up.query]
         if node.grades is None:  # lower rows before upper ones
-            is_lower, queries = (
-                np.arange(len(lower) + len(upper)) < len(lower),
-                np.concatenate([low.query, up.query]),
-            )
+            is_lower = np.arange(len(lower) + len(upper)) < len(lower)
+            queries = np.concatenate([low.query, up.query])
             points = np.concatenate([below, above])
             order = np.argsort(points, kind="stable")
             if low.count > 1:

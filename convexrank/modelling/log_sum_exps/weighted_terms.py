@@ -173,11 +173,8 @@ def weighted_terms(
             twice[place].log_weights[0] - term.log_weights[0] < 0.5 * math.log(2.0)
         )
         rows = np.ascontiguousarray(X[term.rows])
-        found.append(
-            WeightedTerm(
-                term.rows, rows, row_lengths(rows), term.sign_times_power, term.outer_coefficient, logs, mean
-            )
-        )
+        numbers = term.sign_times_power, term.outer_coefficient, logs, mean
+        found.append(WeightedTerm(term.rows, rows, row_lengths(rows), *numbers))
     return tuple(found)
 
 
@@ -205,9 +202,8 @@ def by_terms(weights: Array, terms: tuple[WeightedTerm, ...]) -> tuple[tuple[Any
     def look(block: slice) -> tuple[float, float, int]:
         for place, term in enumerate(terms):
             out = own[place][block] if copied else None
-            each = weights[block].take(
-                term.rows, axis=1, out=out, mode="clip"
-            )  # with others it copies once more
+            # with others it copies once more
+            each = weights[block].take(term.rows, axis=1, out=out, mode="clip")
             totals[block, place] = each.sum(axis=1)
         part = np.ascontiguousarray(weights[block])
         # numbers of at least 0 have the order of their bits, and 0 less 1 has all of them

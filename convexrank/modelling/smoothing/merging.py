@@ -164,13 +164,9 @@ def _borders(program: Program, found: HighestSums, upper: Array, lower: Array) -
         return borders
     ups, lows = (np.split(x, axis.starts[1:-1]) for x, axis in ((upper, node.upper_axis), (lower, node.axis)))
     weights = np.split(node.upper_axis.spread(found.factors) * node.weights, node.upper_axis.starts[1:-1])
-    each = zip(borders, ups, weights, lows, 2.0 * top.width / top.masses, strict=True)
-    return np.array(
-        [
-            _border(node.function, float(border), x, w, float(y.min()), float(apart))
-            for border, x, w, y, apart in each
-        ]
-    )
+    lowest, apart = [float(y.min()) for y in lows], 2.0 * top.width / top.masses
+    each = zip(borders.tolist(), ups, weights, lowest, apart.tolist(), strict=True)
+    return np.array([_border(node.function, *one) for one in each])
 
 
 def _border(

@@ -39,6 +39,7 @@ from convexrank.modelling.expressions import (
     Scores,
     SharedMeans,
     affine,
+    is_curved,
 )
 from convexrank.modelling.functions import Function
 from convexrank.modelling.hessian_products import State, gradient_moved
@@ -68,8 +69,7 @@ _STEP = 1e-4
 
 def can_be_smooth(program: Program) -> bool:
     """Whether there are atoms with smoother ones below them, among them all with kinks, and conjugates for bounds."""
-    functions = [node.function for node in program.nodes if isinstance(node, Elementwise | PairSums)]
-    known = all(function.smooth or function.smoothed is not None for function in functions)
+    known = all(function.smooth or function.smoothed is not None for function in program.functions)
     smoother = not program.smooth or any(isinstance(node, LogSumExp) for node in program.nodes)
     return smoother and known and conjugate.has_conjugate(program)
 
@@ -422,7 +422,7 @@ def sums_pairs_only(program: Program) -> bool:
                 return False
             over_pairs.add(k)
         elif not over_pairs.isdisjoint(args):
-            if conjugate.is_curved(node):
+            if is_curved(node):
                 return False
             over_pairs.add(k)
     return True
@@ -515,11 +515,8 @@ def _is_row_by_row(x: Node) -> bool:
             return True
         case PairSums():
             alike = inner.function.increasing or not any(np.ndim(affine(end).constant) for end in inner.args)
-            return (
-                alike
-                and inner.grades is None
-                and all(isinstance(_only_part(end), Scores) for end in inner.args)
-            )
+            of_rows = all(isinstance(_only_part(end), Scores) for end in inner.args)
+            return alike and of_rows and inner.grades is None
         case Elementwise():
             whole = affine(inner.x)
             own = tuple((c, part) for c, part in whole.terms if not whole.is_level(part))
@@ -558,12 +555,8 @@ def _kinks_at_zero(program: Program) -> list[Node]:
             case Elementwise() | PairSums() if not node.function.smooth:
                 kink = node.function.kink
                 # differences of all pairs are those of the extremes at least
-                low, high = (
-                    (x[0].min(), x[0].max())
-                    if len(x) == 1
-                    else (x[1].min() - x[0].max(), x[1].max() - x[0].min())
-                )
-                if kink is None or low <= kink <= high:
+                upper, lower = x if len(x) == 2 else (np.zeros(1), x[0])
+                if kink is None or lower.min() - upper.max() <= kink <= lower.max() - upper.min():
                     found.append(node)
             case _:
                 pass

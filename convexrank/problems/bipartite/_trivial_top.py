@@ -45,11 +45,8 @@ def trivial_remark(problem: Bipartite, solution: Solution) -> str:
     """
     if not _gains_nothing(problem, solution):
         return ""
-    if (
-        not held_as(problem.X).in_memory
-        or problem.qid is not None
-        or problem.rows * problem.dimension > _MOST_ENTRIES
-    ):
+    many = problem.rows * problem.dimension > _MOST_ENTRIES
+    if many or problem.qid is not None or not held_as(problem.X).in_memory:
         return _NO_GAIN
     mean, negatives = _mean_and_negatives(problem)
     some = negatives[:: max(1, len(negatives) // (_TOLD * problem.dimension))]  # often they tell

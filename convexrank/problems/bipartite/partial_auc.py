@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank import losses
-from convexrank.core.results import Solution
 from convexrank.data import check_probability, check_share, keep
 from convexrank.data.fields import recorded
 from convexrank.modelling import Groups, Node, mean_of_highest, pair_means
@@ -89,9 +88,7 @@ class PartialAUC(Bipartite):
         lowest = 1.0 - recorded(self.min_tpr or 0.0)
         return mean_of_highest(pair_means(self.loss, f.positive, f.negative, lowest), share=self.max_fpr)
 
-    def _remark(self, solution: Solution) -> str:
-        """Return a remark where the minimum is w = 0."""
-        return remark_on_few(self, solution)
+    _remark = remark_on_few  # type: ignore[assignment]
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""

@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from convexrank import losses
-from convexrank.core.results import Solution
 from convexrank.data import check_choice, check_positive, check_probability, keep
 from convexrank.modelling import Groups, Node, loss_of, mean, threshold
 from convexrank.modelling.program import Program
@@ -100,9 +99,7 @@ class PatMat(Bipartite):
         made = Program(self._threshold(self._groups), self.rows)
         return made.up(self._float_scores(self.check_point(w)))[0][-1]
 
-    def _remark(self, solution: Solution) -> str:
-        """Return a remark where the minimum is w = 0."""
-        return remark_on_few(self, solution)
+    _remark = remark_on_few  # type: ignore[assignment]
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""

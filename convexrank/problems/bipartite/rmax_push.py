@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank import losses
-from convexrank.core.results import Solution
 from convexrank.data import keep
 from convexrank.modelling import Groups, Node, loss_of, maximum, mean
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
@@ -63,9 +62,7 @@ class RmaxPush(Bipartite):
         """Return the risk."""
         return mean(loss_of(self.loss, f.positive - maximum(f.negative)))
 
-    def _remark(self, solution: Solution) -> str:
-        """Return a remark where the minimum is w = 0."""
-        return trivial_remark(self, solution)
+    _remark = trivial_remark  # type: ignore[assignment]
 
     def at_limit(self) -> PNormPush:
         r"""Return the problem that decides where the minimum is w = 0: the limit of PNormPush's directions, p → ∞.

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank import losses
-from convexrank.core.results import Solution
 from convexrank.data import check_spectrum, keep
 from convexrank.modelling import Groups, Node, loss_of, mean, spectral_sum
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
@@ -77,9 +76,7 @@ class SpectralPush(Bipartite):
         """Return the risk."""
         return mean(loss_of(self.loss, f.positive - spectral_sum(f.negative, self.spectrum)))
 
-    def _remark(self, solution: Solution) -> str:
-        """Return a remark where the minimum is w = 0."""
-        return remark_on_few(self, solution)
+    _remark = remark_on_few  # type: ignore[assignment]
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""

@@ -6,7 +6,6 @@ from typing import Self
 
 import numpy as np
 
-from convexrank.core.results import Solution
 from convexrank.modelling import Groups, Node, log_mean_exp, maximum
 from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
 from convexrank.problems.bipartite._trivial_top import limit_problem, trivial_remark
@@ -54,9 +53,7 @@ class TopPush(Bipartite):
         """Return the risk."""
         return log_mean_exp(-f.positive) + maximum(f.negative)
 
-    def _remark(self, solution: Solution) -> str:
-        """Return a remark if the minimum is w = 0."""
-        return trivial_remark(self, solution)
+    _remark = trivial_remark  # type: ignore[assignment]
 
     def at_limit(self) -> PNormPush:
         r"""Return the problem of the limit of PNormPush's directions, p → ∞, when the minimum is w = 0.

@@ -76,11 +76,8 @@ class Pessimistic:
     def objective(self, x: Array) -> float:
         """Return minus the distance from consensus; infinity off the constraints."""
         w, candidates = self.ranks(x), self.absorbed.candidates
-        if (
-            x.min() < -_BALANCE
-            or abs(w.sum() - 1.0) > _BALANCE
-            or np.abs(x @ candidates - w).max() > _BALANCE
-        ):
+        unbalanced = np.abs(x @ candidates - w).max() > _BALANCE
+        if unbalanced or x.min() < -_BALANCE or abs(w.sum() - 1.0) > _BALANCE:
             return math.inf
         return float(_negative_entropy(np.maximum(w, 0.0)) - x @ _negative_entropy(candidates))
 

@@ -339,11 +339,9 @@ class HingeConstrained(Problem):
 
     def dual_value(self, multiplier: float, least: float) -> float:
         """Return the lower bound that follows from one of the Lagrangian, rounded down."""
-        return (
-            math.nextafter(least - float(self._covering(multiplier)), -math.inf)
-            if math.isfinite(least)
-            else -math.inf
-        )
+        if math.isfinite(least):
+            return math.nextafter(least - float(self._covering(multiplier)), -math.inf)
+        return -math.inf
 
     def _covering(self, multiplier: float) -> Fraction:
         """An exact multiplier whose weights of P and N are at least those of the Lagrangian, which are rounded."""
@@ -426,15 +424,11 @@ class HingeConstrained(Problem):
             raise CertificateError("x violates the constraint, so that nothing is proved about it.")
         (positive, negative), (first, second) = self._sums, self.goal
         norm = sum((Fraction(entry) ** 2 for entry in x.tolist()), Fraction())
-        value = (
-            Fraction(first) * upper / positive
-            + Fraction(second) * lower / negative
-            + Fraction(self.l2) / 2 * norm
-        )
+        risk = Fraction(first) * upper / positive + Fraction(second) * lower / negative
+        value = risk + Fraction(self.l2) / 2 * norm
         multiplier, near, inner = self._read(given)
-        least = Fraction(self.lagrangian(multiplier).prove(near, inner).lower_bound) - self._covering(
-            multiplier
-        )
+        proved = self.lagrangian(multiplier).prove(near, inner).lower_bound
+        least = Fraction(proved) - self._covering(multiplier)
         gap = math.nextafter(float(max(value - least, 0)), math.inf)
         return Certificate(gap, float(value), math.nextafter(float(least), -math.inf), proved=True)
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.design import picks
 from convexrank.modelling.log_sum_exps.terms import log_sum_exp_gradient
 
 Array = np.ndarray
@@ -163,8 +164,7 @@ class Conjugate:
     def sums(self) -> sparse.csr_array:
         """The matrix of the sums of each block."""
         owner = np.repeat(np.arange(len(self.blocks)), np.diff(self.ends))
-        count = len(owner)
-        return sparse.csr_array((np.ones(count), (owner, np.arange(count))), shape=(len(self.blocks), count))
+        return picks(owner, len(self.blocks)).T.tocsr()
 
     @property
     def modulus(self) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
+from convexrank.backend.design import picks
 from convexrank.modelling import expressions as tree
 from convexrank.modelling.certificates.balls import Balls, as_objects, in_balls
 from convexrank.modelling.conjugate import conjugate, feasible, multipliers, resting, sizes
@@ -69,19 +70,16 @@ class DeclaredConjugate:
         maps: list[_Map | None] = [None] * len(program.nodes)
         sums: list[Any] = [sparse.csr_array((0, m))]
         maps[-1] = sparse.csr_array((program.count, m)), np.ones(program.count)
-        own = {
-            k: sparse.csr_array(
-                (np.ones(size), (np.arange(size), np.arange(start, start + size))), shape=(size, m)
-            )
-            for (k, size), start in zip(self._sizes.items(), self.ends[:-1].tolist(), strict=True)
+        starts = zip(self._sizes.items(), self.ends[:-1].tolist(), strict=True)
+        own: dict[int, Any] = {
+            k: sparse.eye_array(size, m, k=start, format="csr") for (k, size), start in starts
         }
         for k in range(len(program.nodes) - 1, -1, -1):
             node, here = program.nodes[k], maps[k]
             if isinstance(node, tree.Scores) or here is None:
                 continue
-            if isinstance(
-                node, tree.LogSumExp | tree.Highest
-            ):  # shares of each query add up to its own multiplier
+            # shares of each query add up to its own multiplier
+            if isinstance(node, tree.LogSumExp | tree.Highest):
                 sums.append(_spread(node.over).T @ own[k] - here[0])
             if isinstance(node, tree.PairMeans):  # weights of pairs, those of each lower row
                 pairs = node.pair_count
@@ -174,13 +172,12 @@ class DeclaredConjugate:
 
 
 def _scatter(places: Array, length: int) -> Any:
-    n = len(places)
-    return sparse.csr_array((np.ones(n), (places, np.arange(n))), shape=(length, n))
+    return picks(places, length).T.tocsr()
 
 
 def _spread(axis: tree.Axis) -> Any:
     """The matrix that turns one number per query into one per row."""
-    return _scatter(axis.query, axis.count).T.tocsr()
+    return picks(axis.query, axis.count)
 
 
 def _balances(node: CumulativeLogSumExp) -> Any:

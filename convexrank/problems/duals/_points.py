@@ -176,11 +176,9 @@ class DualPoints(Problem):
         if penalty.bounded:
             with np.errstate(over="ignore"):
                 return self.risk_conjugate.value(v) + penalty.conjugate(self.pull_of(v))[0]
-        return (
-            self.risk_conjugate.value(v)
-            if self._excess(v) <= _FEASIBLE * (penalty.l1 or self._scale(v))
-            else math.inf
-        )
+        if self._excess(v) <= _FEASIBLE * (penalty.l1 or self._scale(v)):
+            return self.risk_conjugate.value(v)
+        return math.inf
 
     def _excess(self, v: Array) -> float:
         """Return the excess of the largest entry of Xᵀ(Av + b) over l1."""

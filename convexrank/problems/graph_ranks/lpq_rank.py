@@ -185,11 +185,9 @@ class LpqRank(GraphRank):
     def degrees(self) -> Array:
         """The divisor of a node's links: its weight, or the floor if that is larger; 0 for a dangling node."""
         out = self.graph.out_weight
-        return (
-            out
-            if self.outdegree_floor is None
-            else np.where(out > 0.0, np.maximum(out, self.outdegree_floor), 0.0)
-        )
+        if self.outdegree_floor is None:
+            return out
+        return np.where(out > 0.0, np.maximum(out, self.outdegree_floor), 0.0)
 
     @cached_property
     def norm_map(self) -> NormMap:

@@ -191,12 +191,8 @@ class PageRank(GraphRank):
 
     def _residual(self, w: Array, rest: float, operator: Transition, first: int, last: int) -> float:
         """The same for one rank; ``rest`` is α times the rank of the dangling nodes."""
-        graph, alpha, everywhere, escape = (
-            self.graph,
-            self.alpha,
-            operator.teleport,
-            np.asarray(operator.escape),
-        )
+        graph, alpha, everywhere = self.graph, self.alpha, operator.teleport
+        escape = np.asarray(operator.escape)
         # dangling nodes, whose degree is 0, are the source of no edge
         with np.errstate(divide="ignore", invalid="ignore"):
             sent = w / graph.degrees
@@ -355,11 +351,9 @@ class PageRank(GraphRank):
         for source, _, weight in links:
             out[source] += weight
         ranks = [x.tolist()] if np.ndim(x) == 1 else x.T.tolist()
-        teleports = (
-            [[1.0 / n] * n]
-            if self.personalization is None
-            else np.atleast_2d(self.personalization.T).tolist()
-        )
+        teleports = [[1.0 / n] * n]
+        if self.personalization is not None:
+            teleports = np.atleast_2d(self.personalization.T).tolist()
         largest = 0.0
         for w, v in zip(ranks, teleports, strict=True):
             moved = [(1.0 - self.alpha) * share for share in v]

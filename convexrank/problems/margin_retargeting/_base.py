@@ -24,7 +24,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design, dense, held_as, in_units
+from convexrank.backend.design import Design, dense, held_as, in_units, picks
 from convexrank.backend.interruption import MANY, check_time
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
 from convexrank.core.separability import units_of_features
@@ -69,11 +69,8 @@ def rewards_grow(cost: JointCost, rows: Any, l1: float) -> bool:
     scores = in_units(sparse.csr_array(rows), unit)
     block = np.empty(n, dtype=np.int64)
     block[blocks.order] = np.repeat(np.arange(count), blocks.sizes)
-    place = sparse.csr_array((np.ones(n), (np.arange(n), block)), shape=(n, count))
-    up = sparse.csr_array((np.ones(len(steps)), (np.arange(len(steps)), steps)), shape=(len(steps), count))
-    down = sparse.csr_array(
-        (np.ones(len(steps)), (np.arange(len(steps)), steps - 1)), shape=(len(steps), count)
-    )
+    place = picks(block, count)
+    up, down = picks(steps, count), picks(steps - 1, count)
     # unknowns: positive and negative parts of the weights, floors and tops of the blocks
     below = [
         [-scores, scores, place, None],
@@ -173,11 +170,7 @@ class MarginScores(QueryScores):
         fit = self.fit(ordered)
         value, slope = self.rules.evaluate(fit, ordered)
         found = score_curvature(self.rules, fit, ordered)
-        places = sparse.csr_array(
-            (np.ones(len(self._rows)), (self._rows, np.arange(len(self._rows)))),
-            shape=(self.rows, len(self._rows)),
-        )
-        shares = sparse.csc_array(places @ found.shares)
+        shares = sparse.csc_array(picks(self._rows, self.rows).T @ found.shares)
         return ScoreModel(
             value, self._join((slope,)), Curvature(self._join((found.diagonal,)), shares, found.rates)
         )

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from convexrank.backend.design import picks
 from convexrank.divergences import KL, SquaredEuclidean
 from convexrank.problems._plain import Generator, exp, generator_of, queries_of, rising_means, root
 from convexrank.problems.margin_retargeting._joint_cost import JointCost
@@ -30,12 +30,8 @@ def plain_risk(problem: Any, scores: Any) -> float:
     """
     f, y, risk = [float(score) for score in scores], problem.y.tolist(), 0.0
     q = [0.0] * len(f) if problem.center is None else problem.center.tolist()
-    levels, divergence, reg, score_reg = (
-        sorted(set(y)),
-        problem.divergence,
-        problem.target_reg,
-        problem.score_reg,
-    )
+    levels, divergence = sorted(set(y)), problem.divergence
+    reg, score_reg = problem.target_reg, problem.score_reg
     g, kl = generator_of(divergence), isinstance(divergence, KL)
     ends = (-math.inf, math.inf) if problem.bound is None else problem.bound
     low, high = max(ends[0], g.low + _INSIDE), min(ends[1], g.high - _INSIDE)
@@ -53,9 +49,8 @@ def plain_risk(problem: Any, scores: Any) -> float:
         step = [own.index(y[j]) for j in chain]  # the number of margins below
         lift = [sum(margins[:number]) for number in step]
         pull = [share * (f[j] + reg * q[j]) for j in chain]
-        for number, reward in enumerate(
-            rewards
-        ):  # for the least target of a grade less the largest one below
+        # for the least target of a grade less the largest one below
+        for number, reward in enumerate(rewards):
             first = step.index(number + 1)
             pull[first] += share * reward / c
             pull[first - 1] -= share * reward / c
@@ -70,9 +65,8 @@ def plain_risk(problem: Any, scores: Any) -> float:
             return [z + up for z, up in zip(pooled, lift, strict=True)]
 
         if kl:
-            beta = (
-                -sum(f[j] for j in rows) / len(rows) if problem.offsets else 0.0
-            )  # the shortest s; D does not see it
+            # the shortest s; D does not see it
+            beta = -sum(f[j] for j in rows) / len(rows) if problem.offsets else 0.0
             r = targets(root(lambda level, targets=targets: sum(targets(level)) - 1.0, 0.0))
         else:
 
@@ -155,12 +149,12 @@ def joint_model(cost: JointCost, scores: Any) -> tuple[Any, list[Any]]:
     if cost.offsets:
         offsets = cp.Variable(len(groups), name="offsets")
         offsets.value = np.zeros(len(groups))
-        predictors = scores + sparse.csr_array((np.ones(n), (np.arange(n), groups.query))) @ offsets
+        predictors = scores + picks(groups.query, len(groups)) @ offsets
     floors, tops = cp.Variable(count, name="floors"), cp.Variable(count, name="tops")
     block = np.empty(n, dtype=np.int64)
     block[blocks.order] = np.repeat(np.arange(count), blocks.sizes)
     targets.value, floors.value, tops.value = levels[block], levels, levels
-    place = sparse.csr_array((np.ones(n), (np.arange(n), block)))
+    place = picks(block, count)
     steps = np.flatnonzero(blocks.above)
     gaps = floors[steps] - tops[steps - 1]
     limits += [targets >= place @ floors, targets <= place @ tops, gaps >= cost.margins[steps]]
@@ -169,8 +163,7 @@ def joint_model(cost: JointCost, scores: Any) -> tuple[Any, list[Any]]:
         limits += [targets <= cost.high] if cost.high < np.inf else []
         return _squares(cost, targets, predictors) - cost.rewards[steps] @ gaps, limits
     if cost.divergence.total is not None:
-        of_query = sparse.csr_array((np.ones(n), (groups.query, np.arange(n))))
-        limits.append(of_query @ targets == cost.divergence.total)
+        limits.append(picks(groups.query, len(groups)).T @ targets == cost.divergence.total)
     return _divergences(cost, targets, predictors) - cost.rewards[steps] @ gaps, limits
 
 

@@ -159,9 +159,8 @@ def shared(found: Array) -> tuple[Array, Array]:
     """Return the log-sum-exps (m,) of those of K parts (K, m), and the shares of the parts in them (K, m)."""
     highest = found.max(axis=0)
     level = np.where(np.isneginf(highest), 0.0, highest)
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # infinite values are no reason to stop; callers check them
+    # infinite values are no reason to stop; callers check them
+    with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.exp(found - level)
         total = compensated_sum(shares)
         return level + np.log(total), shares / np.where(total > 0.0, total, 1.0)
@@ -261,9 +260,8 @@ class Stream:
         """Return factors, and what the rows of this rank contribute; None where it has none that count."""
         factors, total = np.zeros(0), None
         for portion, X in self.portions():
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # far away a steep risk is infinite; callers check
+            # far away a steep risk is infinite; callers check
+            with np.errstate(over="ignore", invalid="ignore"):
                 scores = scores_of(X, w)
                 factors, values, pulls = (portion.reference if reference else portion.contributions)(scores)
                 part = self._part(X, scores, values, pulls, reference)
@@ -337,10 +335,8 @@ class Spread:
     def together(cls, parts: list[Spread]) -> Spread:
         """Return the moments of the rows of all parts."""
         values, shares = shared(np.array([part.values for part in parts]))
-        all_means, all_along = (
-            np.array([part.means for part in parts]),
-            np.array([part.along for part in parts]),
-        )
+        all_means = np.array([part.means for part in parts])
+        all_along = np.array([part.along for part in parts])
         means, along = compensated_sum(shares[:, :, None] * all_means), compensated_sum(shares * all_along)
         apart = (all_means - means) * (all_along - along)[:, :, None]
         products = np.array([part.products for part in parts]) + apart

@@ -95,9 +95,8 @@ class PageRankGame(PageRankPayoff):
     capabilities = frozenset({"Exact", "Saddle", "JaxSaddle", "Certified"})
 
     def _shape(self) -> Shape:
-        return replace(
-            super()._shape(), strong_convexity=self.generator.modulus
-        )  # of φ, in the Euclidean norm
+        # of φ, in the Euclidean norm
+        return replace(super()._shape(), strong_convexity=self.generator.modulus)
 
     def start(self) -> Array:
         """Return PageRank, which is the answer where the penalty is exact."""

@@ -12,6 +12,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.design import dense
 from convexrank.backend.interruption import check_time
 from convexrank.backend.jax_oracles import HostRisk
+from convexrank.core.results import Certificate, Witness
 from convexrank.data import QueryGroups, as_groups, check_vector, keep
 from convexrank.data.fields import Recorded, plain, recorded
 from convexrank.data.groups import gains
@@ -184,6 +185,19 @@ class QueryScores(LinearScores):
             value += one
             slopes.append(slope)
         return float(value), self._join((np.concatenate(slopes),))
+
+    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
+        """Return an estimate of value − optimum, or the length of the gradient: what solvers watch."""
+        return super().gap_estimate(w, value, gradient) if self._convex else float(np.linalg.norm(gradient))
+
+    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
+        """Bound value − optimum at x; for a risk that is not convex, return the length of the gradient: a residual."""
+        if self._convex:
+            return super().certificate(x, witness)
+        w = self.check_point(x, "x")
+        value, gradient = self._reference_risk(w)
+        residual = float(np.linalg.norm(gradient + self.l2 * w))
+        return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
 
     def _queries(self) -> list[tuple[Array, Array]]:
         """Row numbers and grades of each query that counts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
 from typing import Any, Literal, Self
 
@@ -77,27 +78,14 @@ class ListNet(TopProbabilities):
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
-        from math import exp, log
+        from convexrank.problems._plain import softmax_divergence
 
-        from convexrank.problems._plain import queries_of
-
-        f, y, risk = [float(score) for score in scores], self.y.tolist(), 0.0
-        for rows in queries_of(self.qid, len(f)):
-            highest, top = max(y[j] for j in rows), max(f[j] for j in rows)
-            if highest == min(y[j] for j in rows):
-                continue
+        def worth(grades: list[float]) -> list[float]:
             if self.target == "softmax":  # over e^highest, which may be no float
-                worth = {j: exp(y[j] - highest) for j in rows}
-            else:
-                worth = {j: 2.0 ** y[j] - 1.0 if self.target == "exp2" else y[j] for j in rows}
-            total, divergence = sum(worth.values()), 0.0
-            normalizer = top + log(sum(exp(f[j] - top) for j in rows))
-            for j in rows:
-                q = worth[j] / total
-                if q > 0.0:
-                    divergence += q * (log(q) - (f[j] - normalizer))
-            risk += divergence / len(rows) if self.normalize else divergence
-        return risk
+                return [math.exp(grade - max(grades)) for grade in grades]
+            return [2.0**grade - 1.0 if self.target == "exp2" else grade for grade in grades]
+
+        return softmax_divergence(self, scores, worth)
 
     @classmethod
     def random(cls, seed: int) -> Self:

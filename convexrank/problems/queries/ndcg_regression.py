@@ -129,30 +129,25 @@ class NDCGRegression(GradedQueries):
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
         from math import log, log2
 
-        from convexrank.problems._plain import exp, queries_of
+        from convexrank.problems._plain import exp, sum_over_queries
 
-        f, y, risk = [float(score) for score in scores], self.y.tolist(), 0.0
-        for rows in queries_of(self.qid, len(f)):
-            if max(y[j] for j in rows) == min(y[j] for j in rows):
-                continue
-            worth = {j: 2.0 ** y[j] - 1.0 if self.gain == "exp2" else y[j] for j in rows}
-            falling = sorted(worth.values(), reverse=True)
+        def divergence(f: list[float], y: list[float]) -> float:
+            worth, beta = [2.0**grade - 1.0 if self.gain == "exp2" else grade for grade in y], 0.0
+            falling = sorted(worth, reverse=True)
             best = sum(gain / log2(2.0 + place) for place, gain in enumerate(falling))
-            t = {j: worth[j] / best for j in rows}
-            beta, divergence = 0.0, 0.0
+            t = [gain / best for gain in worth]
             if self.divergence == "squared":
                 if self.offsets:  # the best one: residuals add up to 0
-                    beta = sum(t[j] - f[j] for j in rows) / len(rows)
-                divergence = 0.5 * sum((f[j] + beta - t[j]) ** 2 for j in rows)
-            else:
-                if self.offsets:  # the best one: predictions add up to the sum of the targets
-                    top = max(f[j] for j in rows)
-                    beta = log(sum(t.values()) / sum(exp(f[j] - top) for j in rows)) - top
-                for j in rows:
-                    s = f[j] + beta
-                    divergence += (t[j] * (log(t[j]) - s) if t[j] > 0.0 else 0.0) - t[j] + exp(s)
-            risk += divergence / len(rows) if self.normalize else divergence
-        return risk
+                    beta = (sum(t) - sum(f)) / len(f)
+                return 0.5 * sum((score + beta - target) ** 2 for score, target in zip(f, t, strict=True))
+            if self.offsets:  # the best one: predictions add up to the sum of the targets
+                beta = log(sum(t) / sum(exp(score - max(f)) for score in f)) - max(f)
+            found = 0.0
+            for target, s in zip(t, [score + beta for score in f], strict=True):
+                found += (target * (log(target) - s) if target > 0.0 else 0.0) - target + exp(s)
+            return found
+
+        return sum_over_queries(self, scores, divergence)
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.capabilities import Shape
-from convexrank.core.results import Certificate, Witness
 from convexrank.data import check_positive, keep_checked
 from convexrank.data.groups import gains
 from convexrank.problems.queries._base import QueryScores, random_queries
@@ -84,14 +82,6 @@ class RankCosine(QueryScores):
             )
         _ = self.directions  # bad grades are refused here, not at the first solve
 
-    @cached_property
-    def capabilities(self) -> frozenset[str]:
-        """Smooth, and certified by the length of its gradient."""
-        return frozenset({"Smooth", "JaxObjective", "Certified"})
-
-    def _shape(self) -> Shape:
-        return replace(super()._shape(), strong_convexity=0.0)
-
     @property
     def default_solver(self) -> str:
         """The quasi-Newton method, which needs no convexity to descend."""
@@ -132,39 +122,23 @@ class RankCosine(QueryScores):
         slope = (aim / np.linalg.norm(aim) - cosine * moved / length) / length
         return 0.5 * (1.0 - cosine), -0.5 * (slope - self.center * slope.sum() / n)
 
-    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
-        """Return the length of the gradient: what solvers watch."""
-        return float(np.linalg.norm(gradient))
-
-    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Return the length of the gradient at x, computed from the definition: a residual, no bound."""
-        w = self.check_point(x, "x")
-        value, gradient = self._reference_risk(w)
-        residual = float(np.linalg.norm(gradient + self.l2 * w))
-        return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
-
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
         from math import hypot
 
-        from convexrank.problems._plain import queries_of
+        from convexrank.problems._plain import sum_over_queries
 
-        f, y, risk = [float(score) for score in scores], self.y.tolist(), 0.0
-        for rows in queries_of(self.qid, len(f)):
-            highest = max(y[j] for j in rows)
-            if highest == min(y[j] for j in rows):
-                continue
+        def loss(f: list[float], y: list[float]) -> float:
             # over the largest gain: a cosine does not change, and squares of gains may be no floats
-            scale = 2.0**highest - 1.0 if self.gain == "exp2" else highest
-            g = {j: (2.0 ** y[j] - 1.0 if self.gain == "exp2" else y[j]) / scale for j in rows}
-            s = {j: f[j] for j in rows}
+            scale = 2.0 ** max(y) - 1.0 if self.gain == "exp2" else max(y)
+            g = [(2.0**grade - 1.0 if self.gain == "exp2" else grade) / scale for grade in y]
             if self.center:
-                means = sum(g.values()) / len(rows), sum(s.values()) / len(rows)
-                g, s = {j: g[j] - means[0] for j in rows}, {j: s[j] - means[1] for j in rows}
-            length = hypot(*s.values(), len(rows) ** 0.5 * self.smoothing)
-            cosine = sum(g[j] * (s[j] / length) for j in rows) / hypot(*g.values())
-            risk += 0.5 * (1.0 - cosine)
-        return risk
+                g, f = ([entry - sum(part) / len(part) for entry in part] for part in (g, f))
+            length = hypot(*f, len(f) ** 0.5 * self.smoothing)
+            cosine = sum(gain * (score / length) for gain, score in zip(g, f, strict=True)) / hypot(*g)
+            return 0.5 * (1.0 - cosine)
+
+        return sum_over_queries(self, scores, loss)
 
     @classmethod
     def random(cls, seed: int) -> Self:

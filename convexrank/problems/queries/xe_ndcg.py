@@ -80,23 +80,9 @@ class XENDCG(TopProbabilities):
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and rows."""
-        from math import exp, log
+        from convexrank.problems._plain import softmax_divergence
 
-        from convexrank.problems._plain import queries_of
-
-        f, y, risk = [float(score) for score in scores], self.y.tolist(), 0.0
-        for rows in queries_of(self.qid, len(f)):
-            if max(y[j] for j in rows) == min(y[j] for j in rows):
-                continue
-            total = sum(2.0 ** y[j] - self.gamma for j in rows)
-            top, divergence = max(f[j] for j in rows), 0.0
-            normalizer = top + log(sum(exp(f[j] - top) for j in rows))
-            for j in rows:
-                phi = (2.0 ** y[j] - self.gamma) / total
-                if phi > 0.0:
-                    divergence += phi * log(phi) - phi * (f[j] - normalizer)
-            risk += divergence / len(rows) if self.normalize else divergence
-        return risk
+        return softmax_divergence(self, scores, lambda y: [2.0**grade - self.gamma for grade in y])
 
     @classmethod
     def random(cls, seed: int) -> Self:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.core.capabilities import Shape
-from convexrank.core.results import Certificate, Solution, Witness
+from convexrank.core.results import Solution
 from convexrank.data import check_choice
 from convexrank.divergences import Divergence, resolve
 from convexrank.problems.queries._base import QueryScores, random_queries
@@ -134,12 +133,7 @@ class Retargeting(QueryScores):
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """Smooth, in blocks, certified; exact where it is convex."""
-        names = super().capabilities if self._convex else frozenset({"Smooth", "JaxObjective", "Certified"})
-        return names | {"Blocks"}
-
-    def _shape(self) -> Shape:
-        known = super()._shape()
-        return known if self._convex else replace(known, strong_convexity=0.0)
+        return super().capabilities | {"Blocks"}
 
     @property
     def default_solver(self) -> str:
@@ -245,19 +239,6 @@ class Retargeting(QueryScores):
         return self.regression.near(self.link.targets(grades, self.groups))
 
     # --- what is proved of an answer ------------------------------------------------------------------------------
-
-    def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
-        """Return an estimate of value − optimum, or the length of the gradient: what solvers watch."""
-        return super().gap_estimate(w, value, gradient) if self._convex else float(np.linalg.norm(gradient))
-
-    def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Bound value − optimum at x; for a risk that is not convex, return the length of the gradient."""
-        if self._convex:
-            return super().certificate(x, witness)
-        w = self.check_point(x, "x")
-        value, gradient = self._reference_risk(w)
-        residual = float(np.linalg.norm(gradient + self.l2 * w))
-        return Certificate(residual, value + self.penalty.value(w), -np.inf, "residual")
 
     def is_collapsed(self, w: Any) -> bool:
         """Return whether nothing was learned: targets within 1 % of even ones in every query.

@@ -23,8 +23,8 @@ from convexrank.data import (
 )
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.links import Link, fit_link
-from convexrank.links.fitting import HasLink, RestrictedRisk, check_range, cut_off, restricted_marginal
-from convexrank.links.marginal_cost import MarginalRisk, expected_targets, power_marginal, projected_targets
+from convexrank.links.fitting import HasLink, MarginalRisk, check_range, cut_off, restricted_marginal
+from convexrank.links.marginal_cost import expected_targets, power_marginal, projected_targets
 from convexrank.problems._linear_scores import LinearScores, RiskData
 from convexrank.problems.bipartite._base import random_features
 from convexrank.problems.single_index._kernel_features import centred_square_norm
@@ -134,9 +134,8 @@ class PublishedField(LinearScores):
         w = self.check_point(x)
         fitted, (order, ordered) = np.empty(self.rows), self._in_order.order(self.scores(w))
         bounds = -math.inf, math.inf
-        if (
-            self.output_range is not None and self.smooth is not None
-        ):  # without smooth the fit stays among the targets
+        # without smooth the fit stays among the targets
+        if self.output_range is not None and self.smooth is not None:
             bounds = self.output_range
             spread, width = float(ordered[-1] - ordered[0]), bounds[1] - bounds[0]
             if spread / self.smooth > width:
@@ -332,11 +331,9 @@ class LearnedDivergence(PublishedField):
     def capabilities(self) -> frozenset[str]:
         """Names of the capabilities of this instance; the published field offers no objective."""
         offered = super().capabilities if self.oracle == "marginal" else _OF_A_FIELD
-        return (
-            offered
-            if self.strong is None or self._beyond or not self._held.built
-            else offered | {"Lipschitz"}
-        )
+        if self.strong is None or self._beyond or not self._held.built:
+            return offered
+        return offered | {"Lipschitz"}
 
     @property
     def default_solver(self) -> str:
@@ -392,10 +389,7 @@ class LearnedDivergence(PublishedField):
         self._require("marginal", "the objective")
         if self._beyond:
             return RiskData(HostRisk(self._risk_and_score_gradient), (), (self.rows,))
-        if self.output_range is None or self.smooth is None:
-            return RiskData(MarginalRisk(self.strong, self.smooth), self.y, (self.rows,))
-        cost = RestrictedRisk(self.strong, self.smooth, self.output_range)
-        return RiskData(cost, self.y, (self.rows,))
+        return RiskData(MarginalRisk(self.strong, self.smooth, self.output_range), self.y, (self.rows,))
 
     def expected(self, w: Any) -> Array:
         """Return the learned link at the scores, s(θ), shape (n,): y plus n times the risk's slope in the scores."""

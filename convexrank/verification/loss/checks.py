@@ -196,20 +196,14 @@ class Checker:
         if not answer.wrong and close(found, expected, tolerance_of(self.tol, answer.single), unit):
             return None
         ours = self.formulation.call(instance)
-        if self.by_labels:
-            ours = f"{ours} - {ours.replace('[1.]', '[0.]')}" if "objective" in ours else ours
+        defined = "objective" in ours
+        if self.by_labels and defined:
+            ours = f"{ours} - {ours.replace('[1.]', '[0.]')}"
         ours = f"({ours})" if self.by_labels and factor != 1.0 else ours
-        ours = f"{factor:.6g} * {ours}" if factor != 1.0 and "objective" in ours else ours
-        ours += (
-            f" + {self.scale.shift:.6g}"
-            if self.scale.shift and not self.by_labels and "objective" in ours
-            else ""
-        )
-        ours = (
-            f"# expected {expected:.6g}; {ours}"
-            if "objective" not in ours
-            else f"{ours}  # {number_text(expected, 6)}"
-        )
+        ours = f"{factor:.6g} * {ours}" if factor != 1.0 and defined else ours
+        if self.scale.shift and not self.by_labels and defined:
+            ours += f" + {self.scale.shift:.6g}"
+        ours = f"{ours}  # {number_text(expected, 6)}" if defined else f"# expected {expected:.6g}; {ours}"
         lines = (f"{call}  # {answer.wrong or number_text(found, 6)}", ours)
         return Found(lines, answer.wrong or found, expected)
 

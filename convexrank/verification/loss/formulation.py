@@ -324,13 +324,11 @@ def good_instances(
     """Return plain instances of different sizes, each with several vectors of scores."""
     rng = np.random.default_rng([seed, 1])
     found: list[list[Instance]] = []
-    for _ in range(4 * _GOOD):
+    for _ in range(_GOOD):
         drawn = draw(rng, design, "plain", caller.takes_queries)
         vectors = 0.8 * rng.normal(size=(_VECTORS, len(drawn)))
         vectors[0] = 0.0
         found.append([drawn.changed(scores=scores) for scores in vectors])
-        if len(found) == _GOOD:
-            break
     return found
 
 
@@ -351,10 +349,8 @@ def lines_of(formulation: Formulation, caller: Caller, goods: list[list[Instance
         answers = [caller(item) for item in vectors]
         if oracle is None or any(answer.wrong for answer in answers):
             continue
-        risks, values = (
-            np.array([oracle(item.scores)[0] for item in vectors]),
-            np.array([a.value for a in answers]),
-        )
+        risks = np.array([oracle(item.scores)[0] for item in vectors])
+        values = np.array([a.value for a in answers])
         one, other = int(np.argmin(risks)), int(np.argmax(risks))
         if not np.isfinite(risks).all() or risks[other] - risks[one] < 1e-3 * max(1.0, abs(risks[other])):
             continue

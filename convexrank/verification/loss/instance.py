@@ -238,11 +238,8 @@ def size_of(instance: Instance) -> tuple[float, ...]:
 
 def _effort(value: float) -> float:
     """Return how hard a number is to read: 0, 1, −1, 2, …; then those with a point."""
-    return (
-        abs(value)
-        + (0.5 if value < 0 else 0.0)
-        + (0.0 if float(value).is_integer() else 1e6 + len(repr(value)))
-    )
+    point = 0.0 if float(value).is_integer() else 1e6 + len(repr(value))
+    return abs(value) + (0.5 if value < 0 else 0.0) + point
 
 
 def shrink(instance: Instance, fails: Callable[[Instance], bool], budget: int = _BUDGET) -> Instance:
@@ -374,11 +371,9 @@ class Caller:
         if self.takes_queries:
             qid = np.zeros(len(instance), np.int64) if instance.qid is None else instance.qid.astype(np.int64)
             args.append(make(qid))
-        weights = (
-            {self.weights: make(instance.weights.copy())}
-            if instance.weights is not None and self.weights
-            else {}
-        )
+        weights: dict[str, Any] = {}
+        if instance.weights is not None and self.weights:
+            weights[self.weights] = make(instance.weights.copy())
         return args, weights
 
     def __call__(self, instance: Instance) -> Answer:
