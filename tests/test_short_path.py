@@ -9,6 +9,7 @@ import pytest
 
 import convexrank as cr
 from convexrank.core.results import Witness
+from convexrank.problems import _smoothed_weights
 from convexrank.solvers.descent.smoothed import short_path
 from convexrank.solvers.descent.smoothed.short_path import FOLLOWED, path_end
 from convexrank.solvers.row_faces import Smoothable
@@ -180,3 +181,41 @@ def test_working_sets_hand_over_only_where_columns_differ():
         after = working_sets._handed_over(problem, state, 1)
         assert isinstance(after.memory, HandedOver) == goes_on
         assert goes_on or after is state
+
+
+def sparse_minimum(n, d):
+    """Rows of a linear score with noise, as many features as rows and more."""
+    rng = np.random.default_rng(n + d)
+    X = rng.normal(size=(n, d))
+    return X, X @ rng.normal(size=d) / np.sqrt(d) + 0.3 * rng.normal(size=n) > 1.0
+
+
+@pytest.mark.parametrize(
+    ("make", "l1"),
+    [
+        (lambda *given, **options: cr.problems.SpectralPush(*given, ("top", 0.05), **options), 1e-2),
+        (lambda *given, **options: cr.problems.PartialAUC(*given, max_fpr=0.05, **options), 1e-3),
+    ],
+    ids=["SpectralPush", "PartialAUC"],
+)
+def test_with_more_features_than_rows_and_l1_the_path_ends(make, l1):
+    """Newton's method moved weights within one orthant at a time: 300 steps and more, short of the end."""
+    problem = make(*sparse_minimum(60, 200), loss="hinge", l1=l1)
+    end = path_end(problem, problem.start(), 1e-8)
+    assert end is not None
+    found = problem.certificate(end.w, witness=end.witness)
+    assert found.gap <= 1e-8
+    assert np.count_nonzero(end.w) <= 60
+
+
+def test_second_derivatives_of_some_rows_take_more_steps_to_the_last_digits(monkeypatch):
+    """Steps near the end of a width do not count as hard: smaller changes of the width would end nowhere."""
+    monkeypatch.setattr(_smoothed_weights, "_SOME", 40)
+    monkeypatch.setattr(_smoothed_weights, "_MOVING", 40)
+    problem = cr.problems.PartialAUC(*sparse_minimum(4_000, 10), max_fpr=0.05, loss="hinge", l1=1e-3)
+    ends = []
+    for near in (short_path._NEAR, 0.0):
+        monkeypatch.setattr(short_path, "_NEAR", near)
+        ends.append(path_end(problem, problem.start(), 1e-8))
+    assert ends[0] is not None
+    assert ends[1] is None
