@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,6 +35,7 @@ from convexrank.modelling.smoothing.merging import (
 )
 from convexrank.modelling.smoothing.shares import means_in
 from convexrank.problems._declared import Declared
+from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.out_of_memory._queries import drawn, sample_of, streamed
 from convexrank.problems.out_of_memory._streams import LogStream, Stream
 from convexrank.solvers.row_faces import Mergeable, Sample
@@ -118,6 +119,8 @@ _START_ROWS = 60
 _MANY, _MANY_PER_COLUMN, _MOST_ALONE, _ONE_OUT_OF, _FIRST = 50_000, 50, 0.5, 8, 4_000
 # So many lists are not merged each: some of them tell about all.
 _MANY_LISTS = 2_000
+# So many rows tell second derivatives, where these are a product of the expression for each unknown.
+_TELLING = 20_000
 # The share that stands alone at first, times the root of the number of rows.
 _TOLD = 42.0
 
@@ -297,12 +300,27 @@ class Formulation(Declared):
 
     def _drawn(self, wanted: int, alike: bool = False) -> Self:
         """Return the problem of so many rows, the same number of all classes at most, or the same share of each."""
-        classes = self._classes
-        parts = drawn_rows(classes, wanted, alike)
-        some = np.concatenate([rows for rows, _ in parts])
-        counts = np.concatenate([np.full(len(rows), each) for rows, each in parts])
+        return self._standing_for_all(*self._some_rows(wanted, alike))
+
+    def _some_rows(self, wanted: int, alike: bool = False) -> tuple[Array, Array]:
+        """Draw rows, and say how many each stands for."""
+        parts = drawn_rows(self._classes, wanted, alike)
+        counts = [np.full(len(rows), each) for rows, each in parts]
+        return np.concatenate([rows for rows, _ in parts]), np.concatenate(counts)
+
+    def _standing_for_all(self, some: Array, counts: Array) -> Self:
         weights = counts if self.sample_weight is None else counts * self.sample_weight[some]
         return self._of_rows(self.X[some], some, weights)
+
+    @cached_property
+    def _smoothed_risks(self) -> SmoothedRisks:  # type: ignore[override]
+        known = super()._smoothed_risks
+        many = self._held.built and self._queries is None and self.rows >= _ONE_OUT_OF * _TELLING
+        return replace(known, some=self._telling) if many and not self.program.differences else known
+
+    def _telling(self) -> tuple[Array, SmoothedRisks]:
+        some, counts = self._some_rows(_TELLING)
+        return some, self._standing_for_all(some, counts)._smoothed_risks
 
     # --- rows that stand together ---------------------------------------------------------------------------------
 

@@ -61,10 +61,18 @@ class SmoothedRisks:
         The features.
     smoothing : Smoothing
         The smooth functions of scores.
+    some : callable, optional
+        Returns some rows of very many, and their smooth functions, whose second derivatives stand for those of all.
     """
 
     X: Any
     smoothing: Smoothing
+    some: Callable[[], tuple[Array, SmoothedRisks]] | None = None
+
+    @cached_property
+    def telling(self) -> tuple[Array, SmoothedRisks] | None:
+        """Some rows that tell the Hessian where it takes a product of the whole expression for each unknown."""
+        return None if self.some is None else self.some()
 
     @cached_property
     def lists_pairs(self) -> bool:
@@ -162,6 +170,9 @@ class _Whole:
             for places in tops:
                 found += self._of_top(*places) + self._of_shares(places[0])
             return found
+        if self.risks.telling is not None:
+            rows, risks = self.risks.telling
+            return risks.at(self.here.scores[rows], self.here.width).matrix()
         X = dense(self.risks.X)
         found = np.stack([self._turned(np.ascontiguousarray(column)) for column in X.T])
         return 0.5 * (found + found.T)

@@ -68,6 +68,8 @@ _SEVERAL = 80
 # The same of as many unknowns as rows: the few rows near a kink leave most directions of a Newton step to l2 alone, so
 # that it is too long. Where the short path does not end, quasi-Newton steps go on.
 _SOON = 30
+# The same where all of l2 is rounding beside the value.
+_AT_ONCE, _HIDDEN = 5, float(np.finfo(np.float64).eps)
 # After so many steps the bundle method goes on from the minimiser of the exact model, where that is small.
 _MANY = 100
 # So many steps of the bundle method, which grow longer and longer, at the end.
@@ -215,6 +217,8 @@ class Continuation:
         if isinstance(state.memory, HandedOver):
             return state.memory.step(problem, state)
         soon = _SOON if _is_square(problem, state.x) else _SEVERAL
+        if _HIDDEN * state.value > 0.5 * problem.penalty.l2 * float(state.x @ state.x) > 0.0:
+            soon = _AT_ONCE
         if state.iteration == soon and (found := _at_path_end(problem, state)) is not None:
             return found
         if state.iteration == _MANY and self.hand_over and not state.memory.by_secants:

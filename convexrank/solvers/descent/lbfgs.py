@@ -41,6 +41,8 @@ _TRIED, _PROGRESS = 10, 0.1
 _BISECTIONS = 60
 # The share of the objective by which a first step is to lower it where a unit step would be lost in rounding.
 _VISIBLE = 1e-6
+# The share of the objective that a sum over very many rows and pairs may climb by rounding.
+_CLIMB = 1e-13
 
 
 @dataclass(frozen=True)
@@ -288,7 +290,7 @@ def _flat_step(oracle: _Cached, state: State, direction: Array) -> float | None:
     start, slope = np.linalg.norm(state.memory.gradient), float(state.memory.gradient @ direction)
     for length in (1.0, 0.5, 0.1):
         value, gradient = oracle.both(oracle.place(state) + length * direction)
-        climbs = value > state.value + 1e-14 * max(1.0, abs(state.value))
+        climbs = value > state.value + _CLIMB * max(1.0, abs(state.value))
         flatter = 0.9 * slope <= float(gradient @ direction) <= -0.8 * slope
         if not climbs and (flatter or np.linalg.norm(gradient) < 0.99 * start):
             return length
