@@ -202,9 +202,9 @@ def test_a_flat_step_is_one_that_shrinks_the_gradient_and_does_not_climb():
     assert length(lambda t: 1.0, lambda t: 0.9 if t < 1.5 else -0.995, 1.0) == (0.5, [2.0, 1.0])
     assert length(lambda t: 1.0 + (t > 0.5), lambda t: 0.9, 1.0) == (0.1, [2.0, 1.0, 0.2])
     assert length(lambda t: 1.0, lambda t: 1.0, 1.0) == (None, [2.0, 1.0, 0.2])
-    # rounding is 1e-14 of the value, or of 1 where that is more
+    # rounding is a share of the value, or of 1 where that is more
     for start in (1e3, 1e-3, -1e3):
-        allowed = 1e-14 * max(1.0, abs(start))
+        allowed = lbfgs._CLIMB * max(1.0, abs(start))
         assert length(lambda t: start + 0.5 * allowed, lambda t: 0.0, start)[0] == 1.0  # noqa: B023
         assert length(lambda t: start + 2.0 * allowed, lambda t: 0.0, start)[0] is None  # noqa: B023
 

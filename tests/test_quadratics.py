@@ -1,4 +1,4 @@
-"""The minimum of a quadratic plus l1 meets the conditions of optimality, where some directions have no curvature too."""
+"""The minimum of a quadratic plus l1 meets the conditions of optimality, also where directions have no curvature."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from convexrank.backend.interruption import check_time
-from convexrank.core.capabilities import Advice, Convex, Exact
+from convexrank.core.capabilities import Advice, Convex, Exact, Shape
 from convexrank.core.loop import State, scale_of
 from convexrank.core.minorants import has_conic_solver
 from convexrank.data import check_flags, check_integer, check_positive, keep_checked
@@ -68,7 +68,7 @@ _SEVERAL = 80
 # The same of as many unknowns as rows: the few rows near a kink leave most directions of a Newton step to l2 alone, so
 # that it is too long. Where the short path does not end, quasi-Newton steps go on.
 _SOON = 30
-# The same where all of l2 is rounding beside the value.
+# The same where l2 is rounding beside the value, for scores of size 1.
 _AT_ONCE, _HIDDEN = 5, float(np.finfo(np.float64).eps)
 # After so many steps the bundle method goes on from the minimiser of the exact model, where that is small.
 _MANY = 100
@@ -217,7 +217,8 @@ class Continuation:
         if isinstance(state.memory, HandedOver):
             return state.memory.step(problem, state)
         soon = _SOON if _is_square(problem, state.x) else _SEVERAL
-        if _HIDDEN * state.value > 0.5 * problem.penalty.l2 * float(state.x @ state.x) > 0.0:
+        unit = float(np.minimum.reduce(problem.face(Shape).column_scales))
+        if problem.penalty.l2 * unit * unit < _HIDDEN * state.value:
             soon = _AT_ONCE
         if state.iteration == soon and (found := _at_path_end(problem, state)) is not None:
             return found
