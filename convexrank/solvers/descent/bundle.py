@@ -108,7 +108,7 @@ class Bundle:
     Memory is linear in the number of unknowns d. With many unknowns, and without l1 and the ℓ₁ ball, the master runs in
     coordinates of the span of the slopes, whose number is that of the tangents; otherwise it has 2d variables.
 
-    Many kinks take many tangents. With up to 400 unknowns, after ten steps, Newton's method follows the minimisers of
+    Many kinks take many tangents. With up to 700 unknowns, after ten steps, Newton's method follows the minimisers of
     smooth functions below the risk from the best point: their multipliers prove a bound that is off by about the square
     of their width. Where two steps have found nothing below w = 0, it asks near there whether that is the minimum.
     Where the path does not end at the optimum, and the exact model has at most 1000 rows and 200 000 entries, Clarabel
