@@ -102,7 +102,8 @@ class Continuation:
     width of almost 0 tell first: near 0 the path is straight, and so are its multipliers those of all widths.
 
     Where l2 is rounding beside the features or the value this method may end early, or take many steps; the minimisers
-    without its help are then followed from its best point, or :class:`Bundle` goes on from there, and the message says so.
+    without its help are then followed from its best point, or :class:`Bundle` goes on from there, and the message says
+    so.
 
     Parameters
     ----------
