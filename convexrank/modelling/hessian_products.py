@@ -147,13 +147,8 @@ def _shares_moved(
     (of_lower,), (back,) = (kernel.sums(w, (1,), to_lower=False) for w in (u * lower, u))
     (gains,), part = kernel.sums(turned, (0,), to_lower=False), partial_shares(node.lowest, node.shares)
     whole, own = node.axis.sums(u), node.shares / node.lowest.weights
-    gains = (
-        gains
-        + added
-        + of_lower
-        - back * upper
-        - axis.spread(rate * whole + width * node.axis.sums(turned)) * own
-    )
+    paid = axis.spread(rate * whole + width * node.axis.sums(turned)) * own
+    gains = gains + added + of_lower - back * upper - paid
     mean = axis.sums(part * gains) / _or_one(axis.sums(part))
     return part * (gains - axis.spread(mean)) / axis.spread(_or_one(whole) * width)
 

@@ -217,11 +217,7 @@ class Continuation:
         """Take a Newton step for this width, or go on to the next one; a step of the bundle method after the last."""
         if isinstance(state.memory, HandedOver):
             return state.memory.step(problem, state)
-        soon = _SOON if _is_square(problem, state.x) else _SEVERAL
-        unit = float(np.minimum.reduce(problem.face(Shape).column_scales))
-        if problem.penalty.l2 * unit * unit < _HIDDEN * state.value:
-            soon = _AT_ONCE
-        if state.iteration == soon and (found := _at_path_end(problem, state)) is not None:
+        if _is_stuck(problem, state) and (found := _at_path_end(problem, state)) is not None:
             return found
         if state.iteration == _MANY and self.hand_over and not state.memory.by_secants:
             found = _at_minimiser_of_model(problem, state)
@@ -284,6 +280,14 @@ class Continuation:
         towards, drift = system.solve(here.gradient), system.solve(here.found.drift())
         settled = Settled(here.w, here.objective, here.lag, here.w - towards, drift, here.width)
         return at_width(problem, path, settled, here.width * path.shrink, state)
+
+
+def _is_stuck(problem: Convex, state: State) -> bool:
+    """Return whether the short path is to be tried: after many steps, or where l2 is of no help."""
+    if state.iteration == _AT_ONCE:
+        unit = float(np.minimum.reduce(problem.face(Shape).column_scales))
+        return problem.penalty.l2 * unit * unit < _HIDDEN * state.value
+    return state.iteration == (_SOON if _is_square(problem, state.x) else _SEVERAL)
 
 
 def _is_square(problem: Convex, w: Array) -> bool:

@@ -248,8 +248,10 @@ class _There:
     def fall(self, step: Array) -> float:
         """Return by how much the objective falls along a step if l1 alone has curvature."""
         with np.errstate(over="ignore", invalid="ignore"):
-            l1 = self.penalty.strengths * longer(self.w, step) if self.penalty.l1 > 0.0 else np.zeros(1)
-            return -float(self.gradient @ step) - float(l1.sum())
+            fall = -float(self.gradient @ step)
+            if self.penalty.l1 > 0.0:
+                fall -= float((self.penalty.strengths * longer(self.w, step)).sum())
+            return fall
 
 
 @dataclass(frozen=True)
