@@ -307,7 +307,8 @@ def test_nodes_of_very_many_pairs_are_the_double_sum(scale):
             for one in found:
                 assert np.abs(one - whole).max() <= tolerance("summation") * size.max()
     columns, up, low = rng.normal(size=(1000, 2)), np.arange(0, 3000, 3), np.arange(0, 1500, 7)
-    for found, exact in zip(kernel.among(up, low).of_columns(columns), values[1:], strict=True):
+    among = pairs.kernel_among(kernel, node, [x, y], up, low)
+    for found, exact in zip(among.of_columns(columns), values[1:], strict=True):
         assert np.abs(found - exact[np.ix_(low, up)] @ columns).max() <= tolerance("summation") * 3000
 
 
@@ -394,19 +395,37 @@ def test_windows_of_any_length_are_the_double_sum(width):
     assert between[others, rows].all()
 
 
-@pytest.mark.parametrize("name", ["squared hinge", "smooth hinge"])
-def test_columns_are_the_double_sum(name):
+@pytest.mark.parametrize(
+    "function",
+    [
+        functions.squared_hinge,
+        functions.smooth_hinge(0.5),
+        functions.exp,
+        functions.softplus,
+        functions.scaled(functions.softplus, 0.3),
+        functions.huber(0.5),
+    ],
+    ids=lambda function: function.name,
+)
+@pytest.mark.parametrize("apart", [1.0, 400.0])
+def test_columns_are_the_double_sum(function, apart):
+    """Of all rows, and of some: far apart no quotients of exponentials are taken."""
     rng = np.random.default_rng(2)
     x, y, columns = rng.normal(size=60), rng.normal(size=40), rng.normal(size=(60, 3))
+    if function is not functions.exp:
+        x[0] += apart
     up = Scores(Axis("up", np.arange(60), rng.random(60), np.zeros(60, dtype=int), 1))
     low = Scores(Axis("low", 60 + np.arange(40), rng.random(40), np.zeros(40, dtype=int), 1))
-    function = functions.squared_hinge if name == "squared hinge" else functions.smooth_hinge(0.5)
-    assert function.bend is not None
-    kernel, apart = pair_kernel(PairSums(function, up, low))(x, y), y[:, None] - x
-    for found, exact in zip(
-        kernel.of_columns(columns), (function.slopes(apart)[1], function.bend(apart)), strict=True
-    ):
-        assert np.abs(found - exact @ columns).max() <= tolerance("summation") * 60
+    node, apart = PairSums(function, up, low), y[:, None] - x
+    kernel, exact = pair_kernel(node)(x, y), (function.slopes(apart)[1], function.bend(apart))
+    for rows, others in ((np.arange(60), np.arange(40)), (np.arange(0, 60, 7), np.arange(3, 40, 5))):
+        among = pairs.kernel_among(kernel, node, [x, y], rows, others)
+        for one, found in zip(exact, among.of_columns(columns[rows]), strict=True):
+            size = np.abs(one).max(initial=1.0)
+            assert (
+                np.abs(found - one[np.ix_(others, rows)] @ columns[rows]).max()
+                <= tolerance("summation") * 60 * size
+            )
 
 
 def test_columns_of_some_rows_have_a_window_that_some_are_within():

@@ -26,8 +26,7 @@ from convexrank.modelling.curvature import Columns, columns_of
 from convexrank.modelling.expressions import Affine, Elementwise, Highest, PairSums, SharedMeans, is_curved
 from convexrank.modelling.hessian_products import gradient_moved
 from convexrank.modelling.kernels.highest import partial_shares
-from convexrank.modelling.kernels.interpolated import InterpolatedPairs
-from convexrank.modelling.kernels.pairs import FactoredPairs, SortedPairs, WindowedPairs, some_pairs
+from convexrank.modelling.kernels.pairs import WindowedPairs, kernel_among, some_pairs
 from convexrank.modelling.recession import shift
 from convexrank.modelling.smoothing.merging import of_queries
 from convexrank.modelling.smoothing.programs import Smoothed, Smoothing, SmoothRisk, sums_pairs_only
@@ -178,19 +177,19 @@ class _Whole:
         return 0.5 * (found + found.T)
 
     def _has_columns(self, pairs: int) -> bool:
-        """Whether columns are added up over the partners of a row without work for each pair."""
+        """Whether all pairs of a query count."""
         node: Any = self.here.program.nodes[pairs]
-        added = isinstance(self.here.state[1][pairs][0], SortedPairs | InterpolatedPairs | FactoredPairs)
-        return added and node.grades is None
+        return node.grades is None
 
     def _of_columns(self, pairs: int, factors: Array, top: int) -> Array:
         """The Hessian of a mean of the highest sums, times factors; of many rows of a query some stand for all."""
-        program, (_, memories, adjoints) = self.here.program, self.here.state
+        program, (values, memories, adjoints) = self.here.program, self.here.state
         node: Any = program.nodes[pairs]
         highest: Any = program.nodes[top]
+        scores = [values[place] for place in program.args[pairs]]
         u, of_top, kernel = adjoints[pairs], partial_shares(highest, memories[top]), memories[pairs][0]
         a, b = (program.own_factors[place] for place in reversed(program.args[pairs]))
-        X, few = entries(self.risks.X), kernel.bent(_FEW)
+        X, few = entries(self.risks.X), kernel.bent(_FEW) if isinstance(kernel, WindowedPairs) else None
         found = np.zeros((X.shape[1], X.shape[1]))
         if few is not None:
             high, other, bent = few
@@ -199,21 +198,23 @@ class _Whole:
         for query, ups, lows in _ranges(node):
             (up, weights), (moving, shares) = _some(node.weights[ups], _SOME), _some(of_top[lows], _MOVING)
             low, of_low = (moving[:0], u[:0]) if few is not None else _some(u[lows], _SOME)
-            both, count = np.append(low, moving), len(low)
-            among = kernel.among(ups.start + up, lows.start + both)
+            both, places = np.unique(np.append(low, moving), return_inverse=True)
+            low, moving = places[: len(low)], places[len(low) :]
+            among = kernel_among(kernel, node, scores, ups.start + up, lows.start + both)
             sides = (node.upper_axis, ups.start + up), (node.axis, lows.start + both)
             upper, rows = (dense(X[axis.rows[places]]) for axis, places in sides)
             centre = upper.mean(axis=0) if a == b else 0.0  # an offset of the features cancels
             upper, rows = upper - centre, rows - centre
             slopes, bends = among.of_columns(weights[:, None] * np.insert(upper, 0, 1.0, axis=1))
             if few is None:
-                lower, bends = rows[:count], bends[:count]
-                back = weights * among.sums(np.append(of_low, np.zeros(len(moving))), (2,), to_lower=False)[0]
+                lower, bends = rows[low], bends[low]
+                of_both = np.bincount(low, of_low, len(both))
+                back = weights * among.sums(of_both, (2,), to_lower=False)[0]
                 across = a * b * lower.T @ (of_low[:, None] * bends[:, 1:])
                 found += weighted_gram(a * lower, of_low * bends[:, 0]) + weighted_gram(b * upper, back)
                 found -= across + across.T
             if len(moving):
-                moved = factors[query] * (a * slopes[count:, :1] * rows[count:] - b * slopes[count:, 1:])
+                moved = factors[query] * (a * slopes[moving, :1] * rows[moving] - b * slopes[moving, 1:])
                 rate = float(adjoints[top][query]) / highest.width
                 found += rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
         return found

@@ -239,6 +239,8 @@ class RunningSums:
 
 #: Scores further apart than this need another method, because products of quotients would overflow.
 WIDEST = 300.0
+# Pairs held at once.
+_BLOCK = 1 << 16
 # Factors multiplied before a logarithm is taken, at most, and how large the product may be.
 _FACTORS, _ROOM = 64, 600.0
 
@@ -340,6 +342,23 @@ class LogisticPairs:
             for j in set(derivatives):
                 _loops()[j](mine[rows], theirs, first[rows], last[rows], weights, found[j, rows])
         return [self.factor * layout.unsort(found[j]) for j in derivatives]
+
+    def of_columns(self, weights: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns of weights of the upper rows."""
+        layout, (upper, lower) = self.layout, self.powers
+        weights, found = layout.sort(weights), np.zeros((2, len(lower), weights.shape[1]))
+        for up, low, counts in layout.blocks(_BLOCK):
+            check_time()
+            ratio = np.multiply.outer(lower[low], upper[up])
+            if counts is not None:
+                ratio *= counts
+            rest = 1.0 / (1.0 + ratio)
+            ratio *= rest
+            found[0, low] = ratio @ weights[up]
+            ratio *= rest
+            found[1, low] = ratio @ weights[up]
+        slopes, bends = (self.factor * layout.unsort(part) for part in found)
+        return slopes, bends
 
     def both(self, weights: Array, u: Array) -> tuple[Array, Array, Array]:
         """Return values and slopes of the lower rows, and Σ u φ′ of the upper rows, in one pass over the pairs."""

@@ -211,7 +211,7 @@ class InterpolatedPairs:
         rest: tuple[Array, Any] | None = None,
     ) -> None:
         self.factor, self.lengths, self.blocks = factor, (len(upper), len(lower)), []
-        self.scores, self.rest = (upper, lower), rest
+        self.rest = rest
         for up, low in blocks:
             check_time()
             centre = float(np.median(upper[up]))
@@ -233,17 +233,3 @@ class InterpolatedPairs:
             ):
                 sums[rows] += part
         return found
-
-    def bent(self, most: int) -> None:
-        """Return None: all pairs are bent, and not listed."""
-
-    def among(self, up: Array, low: Array) -> InterpolatedPairs:
-        """Return the sums between some upper and some lower rows, all pairs of which count."""
-        rows = np.arange(len(up)), np.arange(len(low))
-        return InterpolatedPairs([rows], self.factor, self.scores[0][up], self.scores[1][low])
-
-    def of_columns(self, weights: Array) -> tuple[Array, Array]:
-        """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns of weights of the upper rows."""
-        found = [self.sums(column, (1, 2), to_lower=True) for column in weights.T]
-        slopes, bends = (np.stack([part[j] for part in found], axis=1) for j in (0, 1))
-        return slopes, bends

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -141,14 +141,6 @@ class SortedPairs:
         found = [[math.perm(m, j) * c * powers[m - j] for m, c in terms if m >= j] for j in derivatives]
         return [reduce(np.add, parts) if parts else 0.0 * powers[0] for parts in found]
 
-    def bent(self, most: int) -> tuple[Array, Array, float] | None:
-        """Return the upper and lower rows of all pairs with φ″ > 0, and φ″, where there are few; else None."""
-        return None
-
-    def among(self, up: Array, low: Array) -> Self:
-        """Return the sums between some upper and some lower rows of one query."""
-        return type(self)(some_rows(self.node, up, low), self.points[0][up], self.points[1][low] - 1.0)
-
     def of_columns(self, weights: Array) -> tuple[Array, Array]:
         """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns of weights of the upper rows, where all are partners.
 
@@ -258,9 +250,10 @@ class WindowedPairs(SortedPairs):
         upper, lower, every = self.listed(most)
         return (upper, lower, self.factor / self.width) if every == 1 else None
 
-    def among(self, up: Array, low: Array) -> Self:
+    def among(self, up: Array, low: Array) -> WindowedPairs:
         """Return the sums between some rows, of a width within which there are still some of them."""
-        found, axis = super().among(up, low), self.node.upper_axis
+        (x, y), axis = self.points, self.node.upper_axis
+        found = WindowedPairs(some_rows(self.node, up, low), x[up], y[low] - 1.0)
         if _WITHIN < len(up) < axis.sizes[axis.query[up[0]]]:
             x, _, _ = found.sides[0][0]
             found.width = max(self.width, float(np.median(x[_WITHIN:] - x[:-_WITHIN])))
@@ -317,14 +310,6 @@ class FactoredPairs:
         found = np.exp(x + axis.spread(self.tops[here])) * axis.spread(whole)
         return [found for _ in derivatives]
 
-    def bent(self, most: int) -> tuple[Array, Array, float] | None:
-        """Return the pairs with φ″ > 0 where there are few: all pairs have it, so that there are none."""
-        return None
-
-    def among(self, up: Array, low: Array) -> FactoredPairs:
-        """Return the sums between some upper and some lower rows of one query."""
-        return FactoredPairs(some_rows(self.node, up, low), self.scores[0][up], self.scores[1][low])
-
     def of_columns(self, weights: Array) -> tuple[Array, Array]:
         """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns of weights of all upper rows."""
         (top,), _ = self.tops
@@ -370,6 +355,11 @@ class BlockedPairs:
                     sums[up] += values.T @ weights[low]
         return [self.layout.unsort(sums) for sums in found]
 
+    def of_columns(self, weights: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns of weights of the upper rows."""
+        slopes, bends = self.sums(weights, (1, 2), to_lower=True)
+        return slopes, bends
+
 
 def derivatives_of(node: PairSums, x: Array, orders: tuple[int, ...]) -> list[Array]:
     """Return φ and its derivatives of these orders."""
@@ -398,6 +388,16 @@ def some_rows(node: PairSums, up: Array, low: Array) -> PairSums:
         )
         sides.append(Scores(part))
     return PairSums(node.function, *sides)
+
+
+def kernel_among(kernel: Any, node: PairSums, scores: list[Array], up: Array, low: Array) -> Any:
+    """Return the kernel of some upper and some lower rows of one query, all pairs of which count."""
+    if isinstance(kernel, WindowedPairs):
+        return kernel.among(up, low)
+    some, upper, lower = some_rows(node, up, low), scores[0][up], scores[1][low]
+    if isinstance(kernel, InterpolatedPairs):  # many columns take less time than each by itself
+        return _one_by_one(some, node.function, kernel.factor, upper, lower)
+    return pair_kernel(some)(upper, lower)
 
 
 def some_pairs(node: PairSums, most: int) -> tuple[Array, Array, int]:

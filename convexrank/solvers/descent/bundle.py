@@ -245,9 +245,9 @@ class Bundle:
     def _ended(state: State, found: PathEnd | None, note: str) -> State | None:
         if found is None:
             return None
-        place = state.memory.span.coordinates(found.w)
-        memory = replace(state.memory, steps=state.memory.steps + 1, place=place)
-        return State(found.w, found.value, found.gap, memory, witness=found.witness, note=note)
+        after = found.after(state, note)
+        place = state.memory.span.coordinates(after.x)
+        return replace(after, memory=replace(state.memory, steps=state.memory.steps + 1, place=place))
 
     def _suggested(self, problem: Convex, state: State) -> State | None:
         """Return the state at the end of the path from the minimiser of the exact model, or at that minimiser."""

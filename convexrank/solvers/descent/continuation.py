@@ -311,9 +311,7 @@ def _bundle() -> Any:
 def _at_path_end(problem: Convex, state: State) -> State | None:
     """Return the state at the end of the short path from the best point; None where that is not about the optimum."""
     end = path_end(problem, state.x, state.tol)
-    if end is None:
-        return None
-    return replace(state, x=end.w, value=end.value, residual=end.gap, witness=end.witness, note=FOLLOWED)
+    return None if end is None else end.after(state, FOLLOWED)
 
 
 def _at_minimiser_of_model(problem: Convex, state: State) -> State | None:

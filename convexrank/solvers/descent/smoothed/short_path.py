@@ -16,9 +16,9 @@ from typing import cast
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.interruption import check_time
+from convexrank.backend.interruption import OutOfTimeError, check_time
 from convexrank.core.capabilities import Convex, Exact, Shape
-from convexrank.core.loop import scale_of
+from convexrank.core.loop import State, scale_of
 from convexrank.core.results import Witness
 from convexrank.modelling.smoothing.programs import Smoothed
 from convexrank.regularizers import Penalty
@@ -34,23 +34,28 @@ FOLLOWED = "it ended along the minimisers of smooth functions below the risk"
 _DENSE, _LARGEST = 700, 1e9
 # Newton steps at the first width where no l2 bounds the minimiser, and else; the factor of the next one; the share of
 # the first below which all is rounding.
-_FEW, _STEPS, _SHRINK, _NARROWEST = 40, 300, 0.1, 1e-10
+_FEW, _STEPS, _SHRINK, _NARROWEST = 200, 1500, 0.1, 1e-10
 # Hard steps at a width after which one between is tried; the factor from which on none is. Of steps that are not hard
 # the promise is below a share of the value: sampled second derivatives take many to the last digits.
-_PATIENCE, _SLOWEST, _NEAR = 12, 0.8, 1e-9
+_PATIENCE, _SLOWEST, _PATIENT, _NEAR = 12, 0.8, 100, 1e-9
 # After so many hard steps the next width is bolder, or less bold: by what powers of the factor.
 _EASY, _BOLDER, _HARD, _MEEKER = 4, 1.5, 7, 0.7
 # A step whose predicted decrease is below this share of the value is the last one of a width.
 _FLAT = 1e-14
 # One below this share may be hidden by rounding, where no step descends.
 _HIDDEN = 1e-11
-# Lengths of a step, and the share of the predicted decrease that is to be reached.
-_LENGTHS, _REACHED = 0.5 ** np.arange(20), 1e-4
+# The share of a promise that a step is to keep, the least damping and the most, as shares of second derivatives, and
+# the factor from one to the next.
+_REACHED, _DAMPED, _HARDER = 0.05, (1e-12, 1e12), 10.0
+# Lengths of a step; the damping at least after a shortened one. After others it is less by a factor: of the shares of a
+# promise that were kept, half of which is what a quadratic function keeps.
+_LENGTHS, _SHORTENED, _EASED = (1.0, 0.3), 1e-8, ((0.375, 0.01), (0.25, 0.1), (0.0, 1.0))
+# By what share l1 is less for evidence that is less steep, and by what share of l1 a mixture stays below it.
+_WEAKER, _BELOW_L1 = 0.05, 1e-9
 # Widths by which a smooth function may be below the infimum of the risk.
 _BELOW = 10.0
-# A Hessian may be singular, but for rounding or far from kinks: shares of its mean diagonal, in units of the columns,
-# that are added until a step descends.
-_RIDGES = (1e-14, 1e-10, 1e-6, 1e-2)
+# A Hessian may be singular: the share of its mean diagonal, in units of the columns, that is added.
+_RIDGE = 1e-14
 # With l1 the minimum of a quadratic is found by so many sweeps over the weights at a time, which end where slopes
 # change by less than this share of l1; roughly for a step, as more follow, and to the end for a tangent of the path.
 _SWEEPS, _ENDED, _ROUGHLY, _EXACTLY = 100, 1e-11, 0.2, 1e-6
@@ -75,14 +80,14 @@ class PathEnd:
         The best point, and the objective there.
     gap : float
         An estimate of value − optimum.
-    witness : Witness
+    witness : Witness, optional
         The evidence for it.
     """
 
     w: Array
     value: float
     gap: float
-    witness: Witness
+    witness: Witness | None
 
     def beside(self, other: PathEnd) -> PathEnd:
         """Return this end, the point of which is no worse, with the better evidence of the two."""
@@ -91,11 +96,18 @@ class PathEnd:
             return self
         return replace(self, gap=max(self.value - lower, 0.0), witness=other.witness)
 
+    def after(self, state: State, note: str) -> State:
+        """Return the next state of a solver; at its last point where time was over before the path was lower."""
+        before = PathEnd(state.x, state.value, state.residual, state.witness)
+        end = self.beside(before) if self.value <= state.value else before.beside(self)
+        return replace(state, x=end.w, value=end.value, residual=end.gap, witness=end.witness, note=note)
+
 
 def path_end(problem: Convex, point: Array, tol: float) -> PathEnd | None:
     """Follow the path from a point until the gap is small, or smaller widths are rounding.
 
-    None where that leaves a gap above the tolerance, the problem has no such functions, or too many unknowns.
+    None where that leaves a gap above the tolerance, the problem has no such functions, or too many unknowns. Past the
+    deadline the best point so far is the end.
 
     Parameters
     ----------
@@ -109,31 +121,44 @@ def path_end(problem: Convex, point: Array, tol: float) -> PathEnd | None:
     penalty = problem.penalty
     if not _has_path(problem):
         return None
-    way, face = _Way(problem), problem.face(Smoothable)
-    first = face.unit
-    most = _STEPS if penalty.bounded else _FEW
+    way = _Way(problem, penalty)
+    try:
+        return _followed(way, point, tol)
+    except OutOfTimeError:
+        return None if way.lowest is None else way.proved(way.lowest)
+
+
+def _followed(way: _Way, point: Array, tol: float) -> PathEnd | None:
+    penalty, face = way.penalty, way.problem.face(Smoothable)
+    first, most = face.unit, _STEPS if penalty.bounded else _FEW
     there = way.settled(way.at(point, first), most)
     if there is None and penalty.l2 > 0.0 and face.first_width() > first:  # where scores are large
         there = way.settled(way.at(point, face.first_width()), _STEPS)
     if there is None:  # the minimiser is far away, if there is one
         return None
     here, best, idle, shrink, steps = there.here, way.end(there.here, point), 0, _SHRINK, _STEPS
+    told = here
     while (
         best.gap > _ENOUGH * tol * scale_of(best.value)
         and here.width > _NARROWEST * first
         and steps > 0
         and idle < _IDLE
     ):
-        width, patience = shrink * here.width, _PATIENCE if shrink < _SLOWEST else steps
+        width, patience = shrink * here.width, _PATIENCE if shrink < _SLOWEST else min(_PATIENT, steps)
         there = way.settled(way.at(here.at(width), width), steps, patience)
+        if there is None and best.gap <= tol * scale_of(best.value):
+            break
         if there is None:  # too far: a width between
             steps, shrink = steps - patience, math.sqrt(shrink)
             continue
         steps -= there.steps
         end = way.end(there.here, best.w).beside(best)
         idle, best = (0, end) if end.gap < best.gap else (idle + 1, best)
+        told = max(told, there.here, key=lambda one: one.promised)
         power = _BOLDER if there.hard <= _EASY else 1.0 if there.hard <= _HARD else _MEEKER
         here, shrink = there.here, max(_SHRINK, shrink**power)
+    if best.gap > tol * scale_of(best.value) and penalty.l1 > 0.0 and not penalty.l2 > 0.0:
+        best = way.less_steep(told, best)
     return best if best.gap <= tol * scale_of(best.value) else None
 
 
@@ -145,7 +170,8 @@ def end_at_zero(problem: Convex, tol: float) -> PathEnd | None:
     """
     if not _has_path(problem):
         return None
-    zero, way, width = np.zeros(problem.dimension), _Way(problem), _AT_ZERO * problem.face(Smoothable).unit
+    zero, way = np.zeros(problem.dimension), _Way(problem, problem.penalty)
+    width = _AT_ZERO * problem.face(Smoothable).unit
     here = way.at(zero, width)
     least = here.value - _BELOW * width - _HIDDEN * scale_of(here.value)
     for _ in range(_STEPS_AT_ZERO):
@@ -186,6 +212,17 @@ class _There:
         return self.found.value + self.penalty.value(self.w)
 
     @cached_property
+    def objective(self) -> float:
+        """The objective of the problem."""
+        return self.found.risk + self.penalty.value(self.w)
+
+    @cached_property
+    def promised(self) -> float:
+        """About the bound that the multipliers prove where they are made less steep than l1 is strong."""
+        excess = float(np.maximum(np.abs(self.found.slope) - self.penalty.strengths, 0.0).max())
+        return self.found.offset - excess * float(np.abs(self.w).sum())
+
+    @cached_property
     def gradient(self) -> Array:
         """The gradient of all but l1."""
         return self.found.slope + self.penalty.curvatures * self.w
@@ -211,11 +248,15 @@ class _There:
         diagonal = self.hessian.diagonal()
         return 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
 
-    def step(self, slopes: Array, ridge: float = _RIDGES[0], worth: float = _ROUGHLY) -> Array:
-        """Return the step to the minimum of the penalty's l1 and a quadratic with this Hessian and some slopes."""
+    def step(self, slopes: Array, damped: Array | float = 0.0, worth: float = _ROUGHLY) -> Array:
+        """Return the step to the minimum of the penalty's l1 and a quadratic with this Hessian and some slopes.
+
+        It is damped by what is added to the Hessian's diagonal.
+        """
         units = self.units
         hessian = self.hessian * units * units[:, None]
-        hessian.flat[:: len(hessian) + 1] += ridge * float(hessian.trace()) / len(hessian) + _TINY
+        ridge = _RIDGE * float(hessian.trace()) / len(hessian) + _TINY
+        hessian.flat[:: len(hessian) + 1] += ridge + damped * units * units
         if self.penalty.l1 > 0.0:
             return self._step_with_l1(hessian, slopes, worth)
         with np.errstate(over="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError):
@@ -263,16 +304,23 @@ class _Settled:
     hard: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Way:
-    """Newton's method for the smooth functions and the penalty."""
+    """Newton's method for the smooth functions and the penalty, what it has seen, and how much it damps a step."""
 
     problem: Convex
+    penalty: Penalty
+    lowest: _There | None = None
+    largest: Array | None = None
+    damping: float = 0.0
 
     def at(self, w: Array, width: float) -> _There:
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite
             found = self.problem.face(Smoothable).at(w, width)
-        return _There(w, width, found, self.problem.penalty)
+        there = _There(w, width, found, self.penalty)
+        if self.lowest is None or there.objective < self.lowest.objective:
+            self.lowest = there
+        return there
 
     def settled(self, here: _There, most: int, patience: float = math.inf) -> _Settled | None:
         """Minimise at a width; None where that takes too many steps, or none descends."""
@@ -291,40 +339,91 @@ class _Way:
         return None
 
     def step(self, here: _There) -> tuple[_There, float] | None:
-        """Return the point after a step, and what it promised, infinity where none descends; None at the minimum."""
-        least, most = math.inf, here.value - self.problem.face(Shape).risk_infimum + _BELOW * here.width
-        for step in self._steps_from(here):
+        """Return the point after a step, and what it promised, infinity where none descends; None at the minimum.
+
+        A step is damped, by what is added to the Hessian, as far as it takes to keep a share of what it promises:
+        across kinks other rows bend the function, and where few do a step leads far away.
+        """
+        bends, scale, least = self._bends(here), scale_of(here.value), math.inf
+        most = here.value - self.problem.face(Shape).risk_infimum + _BELOW * here.width
+        for damping in self._dampings():
+            step = here.step(here.gradient, damping * bends)
             fall = here.fall(step)
             if not (fall >= 0.0 and here.is_near(step)):
                 continue
-            if fall <= _FLAT * scale_of(here.value):  # values do not tell any more, but the slope does
+            if damping and fall <= _FLAT * scale:  # too short
+                if damping > self.damping:
+                    break
+                self.damping = 0.0
+                return self.step(here)
+            if fall <= _FLAT * scale:  # values do not tell any more, but the slope does
                 there = self.at(here.w + step, here.width)
                 nearer = float(np.linalg.norm(there.steepest)) <= 0.5 * float(np.linalg.norm(here.steepest))
                 return (there, fall) if nearer else None
-            # a nearly singular Hessian promises more than there is: such lengths need no look
-            for length in _LENGTHS[_REACHED * fall * _LENGTHS <= most]:
+            if _REACHED * fall > most:  # a nearly singular Hessian promises more than there is
+                continue
+            for length in _LENGTHS:
                 there = self.at(here.w + length * step, here.width)
-                if there.value <= here.value - _REACHED * length * fall:
+                reached = (here.value - there.value) / (length * fall)
+                if reached >= _REACHED:
+                    eased = damping * next(factor for share, factor in _EASED if reached >= share)
+                    self.damping = eased if length == 1.0 else max(_HARDER * damping, _SHORTENED)
                     return there, fall
             least = min(least, fall)
-        return None if least <= _HIDDEN * scale_of(here.value) else (here, math.inf)
+        return None if least <= _HIDDEN * scale else (here, math.inf)
 
-    def _steps_from(self, here: _There) -> Iterator[Array]:
-        """Newton steps, and one down the slope, whose length is Polyak's, where no row bends the function."""
-        for ridge in _RIDGES:
-            yield here.step(here.gradient, ridge)
-        square = float(here.steepest @ here.steepest)
-        yield -here.steepest * (scale_of(here.value) / max(square, _TINY))
+    def _dampings(self) -> Iterator[float]:
+        """None, or that of the last step, and larger ones."""
+        if self.damping < _DAMPED[0]:
+            yield 0.0
+        damping = max(self.damping, _DAMPED[0])
+        while damping <= _DAMPED[1]:
+            yield damping
+            damping *= _HARDER
+
+    def _bends(self, here: _There) -> Array:
+        """The largest second derivative seen along each weight; of weights without, that of a step of some length."""
+        diagonal = here.hessian.diagonal()
+        self.largest = diagonal if self.largest is None else np.maximum(self.largest, diagonal)
+        usual = (
+            float(self.largest.mean()) or float(here.steepest @ here.steepest) / scale_of(here.value) or 1.0
+        )
+        return np.where(self.largest > 0.0, self.largest, usual)
 
     def end(self, there: _There, other: Array) -> PathEnd:
         """Return the best of the point, the tangent's at width 0 and another, with the gap by the multipliers here."""
-        problem, penalty, found = self.problem, there.penalty, there.found
         points = [there.w, there.at(0.0), other]
-        risks = [found.risk, *(problem.risk_and_subgradient(one)[0] for one in points[1:])]
-        values = [risk + penalty.value(one) for risk, one in zip(risks, points, strict=True)]
+        risks = [there.found.risk, *(self.problem.risk_and_subgradient(one)[0] for one in points[1:])]
+        values = [risk + there.penalty.value(one) for risk, one in zip(risks, points, strict=True)]
         k = int(np.argmin(np.where(np.isfinite(values), values, math.inf)))
-        x, value, risk = points[k], values[k], risks[k]
+        return self.proved(there, points[k], risks[k])
+
+    def proved(self, there: _There, x: Array | None = None, risk: float | None = None) -> PathEnd:
+        """Return a point, with the risk there, and the gap by the multipliers of another; this one if not given."""
+        problem, found = self.problem, there.found
+        x, risk = (there.w if x is None else x), found.risk if risk is None else risk
+        value = risk + there.penalty.value(x)
         lag = max(risk - found.offset - float(found.slope @ x), 0.0)
-        gap = lag + problem.gap_estimate(x, value, found.slope + penalty.curvatures * x)
+        gap = lag + problem.gap_estimate(x, value, found.slope + there.penalty.curvatures * x)
         gap = min(gap, value - problem.face(Shape).risk_infimum)
         return PathEnd(x, value, gap, Witness(there.w[None, :], np.ones(1), np.array([there.width])))
+
+    def less_steep(self, there: _There, best: PathEnd) -> PathEnd:
+        """Return an end with evidence that is nowhere steeper than l1 is strong, which needs no bound on the minimiser.
+
+        Multipliers that rounding makes too steep by a little are mixed with a little of those for a smaller l1.
+        """
+        way = _Way(self.problem, replace(self.penalty, l1=(1.0 - _WEAKER) * self.penalty.l1))
+        other = way.settled(way.at(there.w, there.width), _PATIENT)
+        if other is None:
+            return best
+        found, strengths = (there.found, other.here.found), (1.0 - _BELOW_L1) * self.penalty.strengths
+        excess, room = (np.abs(one.slope) - strengths for one in found)
+        steep = excess > 0.0
+        if not steep.any() or (room[steep] >= 0.0).any():
+            return best
+        share = float((excess[steep] / (excess - room)[steep]).max())
+        gap = max(best.value - (1.0 - share) * found[0].offset - share * found[1].offset, 0.0)
+        points, widths = np.array([there.w, other.here.w]), np.full(2, there.width)
+        witness = Witness(points, np.array([1.0 - share, share]), widths)
+        return replace(best, gap=gap, witness=witness) if gap < best.gap else best
