@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.backend.interruption import OutOfTimeError
+from convexrank.core.loop import State
 from convexrank.core.results import Witness
 from convexrank.problems import _smoothed_weights
 from convexrank.solvers.descent.smoothed import short_path
@@ -219,3 +221,83 @@ def test_second_derivatives_of_some_rows_take_more_steps_to_the_last_digits(monk
         ends.append(path_end(problem, problem.start(), 1e-8))
     assert ends[0] is not None
     assert ends[1] is None
+
+
+def heavy_tails(n=400, d=20, seed=1):
+    """Columns with a few large entries, as counts of words have: most steps lead beyond many kinks."""
+    rng = np.random.default_rng(seed)
+    X = np.exp(2.0 * rng.normal(size=(n, d))) * (rng.random((n, d)) < 0.3)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    return X, (X[:, :5].sum(axis=1) + rng.normal(size=n) > 0.5).astype(int)
+
+
+def test_across_kinks_steps_are_damped(monkeypatch):
+    """A planted fault: Newton's steps alone, shortened but not damped."""
+    problem = cr.problems.TopPush(*heavy_tails(), l2=1e-6)
+    seen, known = [], short_path._Way.at
+    monkeypatch.setattr(short_path._Way, "at", lambda *given: seen.append(0) or known(*given))
+    end, count = path_end(problem, problem.start(), 1e-8), len(seen)
+    assert end is not None
+    assert end.value == pytest.approx(problem.solve("exact").value, abs=tolerance("two solvers"))
+    seen.clear()
+    monkeypatch.setattr(short_path._Way, "_dampings", lambda self: iter([0.0]))
+    monkeypatch.setattr(short_path, "_LENGTHS", tuple(0.5 ** np.arange(20)))
+    path_end(problem, problem.start(), 1e-8)
+    assert len(seen) > 1.5 * count
+
+
+def test_past_the_deadline_the_lowest_point_so_far_is_the_end(monkeypatch):
+    problem, looks, seen = cr.problems.SpectralPush(*rows(80, 6), l1=1e-3), iter(range(20)), []
+    known = short_path._Way.at
+
+    def at(*given):
+        seen.append(known(*given))
+        return seen[-1]
+
+    def check_time():
+        if next(looks, None) is None:
+            raise OutOfTimeError
+
+    monkeypatch.setattr(short_path._Way, "at", at)
+    monkeypatch.setattr(short_path, "check_time", check_time)
+    end = path_end(problem, problem.start(), 1e-8)
+    assert end is not None
+    assert end.value == min(problem.objective(one.w) for one in seen)
+    assert end.value == problem.objective(end.w) < problem.objective(problem.start())
+    monkeypatch.undo()
+    best = problem.solve().value
+    assert end.value - end.gap <= best < end.value
+    before = State(problem.start(), 1.0, 1.0, None)
+    assert end.after(before, "note").value == end.value
+    worse = end.after(State(end.w, best, 1.0, None), "note")  # another method was lower
+    assert (worse.value, worse.residual) == (best, max(best - (end.value - end.gap), 0.0))
+
+
+def test_multipliers_that_rounding_makes_too_steep_are_mixed_with_others(monkeypatch):
+    """Beside a tiny l1 the bound on the minimiser magnifies what they are too steep by."""
+    problem = cr.problems.RmaxPush(*heavy_tails(), "logistic", l1=1e-5)
+    end = path_end(problem, problem.start(), 1e-8)
+    assert end is not None
+    assert end.witness is not None
+    assert len(end.witness.points) == 2
+    assert 0.0 < end.witness.weights[1] < 0.1
+    found = problem.certificate(end.w, witness=end.witness)
+    assert found.kind == "global"
+    assert found.gap <= 1e-8
+    assert problem.solve("exact").value >= found.lower_bound - tolerance("two solvers")
+    monkeypatch.setattr(short_path._Way, "less_steep", lambda self, there, best: best)
+    assert path_end(problem, problem.start(), 1e-8) is None
+
+
+@pytest.mark.parametrize("l1", [0.0, 1e-3])
+def test_of_few_rows_and_many_unknowns_each_pair_counts(l1):
+    """A fifth of the pairs stood for all, and no step was a good one."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 150))
+    problem = cr.problems.RankSVM(X, (X[:, :9].sum(axis=1) > 1.0).astype(int), l1=l1, l2=0.0 if l1 else 1e-4)
+    found = problem.face(Smoothable).at(0.1 * rng.normal(size=150), 2.0)
+    truth = np.stack([found.product()(one) for one in np.eye(150)])
+    assert np.abs(found.matrix() - truth).max() <= tolerance("summation") * np.abs(truth).max() * 100
+    solution = problem.solve()
+    assert solution.status is cr.Status.CONVERGED
+    assert solution.iterations <= 60

@@ -34,11 +34,11 @@ from convexrank.modelling.smoothing.programs import Smoothed, Smoothing, SmoothR
 Array = np.ndarray
 
 # Pairs for each row, and for each unknown, on which a Hessian rests. Where more have curvature, every so many-th stands
-# for the others: a direction may be rough, where it ends is decided by the gradient.
-_PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN = 10, 200
-# Where a mean of the highest is one of sums over at least so many pairs, its Hessian is about that of some rows and
-# pairs: of so many pairs of rows whose shares move with all upper ones. Columns take less time from fewer pairs on.
-_VERY_MANY, _ENTRIES, _MANY = 200_000, 2_000_000, 5_000
+# for the others: a direction may be rough, where it ends is decided by the gradient. As many do as take little time: of
+# few rows and many unknowns each pair counts.
+_PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN, _PRODUCTS = 10, 200, 1_000_000_000
+# So many pairs tell how shares of upper rows move; from so many pairs on sums of columns take less time than products.
+_ENTRIES, _MANY = 2_000_000, 5_000
 # Of so many columns for each query products with all of them take longer, however few pairs there are.
 _WIDE = 16
 # So many rows tell the Hessian of smooth functions of single rows, beside rows of so many times the mean curvature.
@@ -88,7 +88,7 @@ class SmoothedRisks:
         sums: dict[int, tuple[int, Array]] = {}
         for k, (node, args) in enumerate(zip(program.nodes, program.args, strict=True)):
             one_factor = all(np.ndim(program.own_factors.get(a, args)) == 0 for a in args)
-            if isinstance(node, PairSums) and one_factor:
+            if isinstance(node, PairSums) and one_factor and node.grades is None:
                 sums[k] = k, np.ones(program.count)
             elif isinstance(node, Highest) and args[0] in sums:
                 found.append((*sums[args[0]], k))
@@ -160,26 +160,16 @@ class _Whole:
         return squares_times(entries(self.risks.X), found.diagonal)
 
     def matrix(self) -> Array:
-        """Return the Hessian; about, by some of very many pairs, where these are of the highest and not added up."""
-        if (tops := self.risks.tops) is not None and all(self._has_columns(pairs) for pairs, *_ in tops):
+        """Return the Hessian; about, by some of very many rows."""
+        if (tops := self.risks.tops) is not None:
             parts = (self._of_columns(*places) + self._of_shares(places[0]) for places in tops)
             return sum(parts, np.zeros(2 * self.risks.X.shape[1:]))
-        if tops is not None and self.risks.smoothing.program.pair_count >= _VERY_MANY:
-            found = _Listed(self.risks, self.here).of_pairs()
-            for places in tops:
-                found += self._of_top(*places) + self._of_shares(places[0])
-            return found
         if self.risks.telling is not None:
             rows, risks = self.risks.telling
             return risks.at(self.here.scores[rows], self.here.width).matrix()
         X = dense(self.risks.X)
         found = np.stack([self._turned(np.ascontiguousarray(column)) for column in X.T])
         return 0.5 * (found + found.T)
-
-    def _has_columns(self, pairs: int) -> bool:
-        """Whether all pairs of a query count."""
-        node: Any = self.here.program.nodes[pairs]
-        return node.grades is None
 
     def _of_columns(self, pairs: int, factors: Array, top: int) -> Array:
         """The Hessian of a mean of the highest sums, times factors; of many rows of a query some stand for all."""
@@ -217,28 +207,6 @@ class _Whole:
                 moved = factors[query] * (a * slopes[moving, :1] * rows[moving] - b * slopes[moving, 1:])
                 rate = float(adjoints[top][query]) / highest.width
                 found += rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
-        return found
-
-    def _of_top(self, pairs: int, factors: Array, top: int) -> Array:
-        """The part of a mean of the highest sums, times factors: of rows whose shares move, every so many-th."""
-        program, (values, memories, adjoints) = self.here.program, self.here.state
-        node: Any = program.nodes[pairs]
-        highest: Any = program.nodes[top]
-        (up, low), X = program.args[pairs], entries(self.risks.X)
-        of_top, found = partial_shares(highest, memories[top]), np.zeros((X.shape[1], X.shape[1]))
-        for query, ups, lows in _ranges(node):
-            moving = np.flatnonzero(of_top[lows])
-            if not len(moving):
-                continue
-            every = max(1, len(moving) * (ups.stop - ups.start) * program.count // _ENTRIES)
-            moving = lows.start + moving[::every]
-            shares = of_top[moving] * (of_top[lows].sum() / of_top[moving].sum())
-            slopes = node.function.slopes(values[low][moving, None] - values[up][ups])[1] * node.weights[ups]
-            lower, upper = X[node.axis.rows[moving]], X[node.upper_axis.rows[ups]]
-            moved = program.own_factors[low] * slopes.sum(axis=1)[:, None] * dense(lower)
-            moved = factors[query] * (moved - program.own_factors[up] * dense((upper.T @ slopes.T).T))
-            rate = float(adjoints[top][query]) / highest.width
-            found += rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
         return found
 
     def _of_shares(self, pairs: int) -> Array:
@@ -357,6 +325,7 @@ class _Listed:
     def _list(self, node: PairSums, kernel: Any) -> tuple[Array, Array, int]:
         rows, unknowns = len(node.axis.rows), self.risks.X.shape[1]
         most = min(_PAIRS_PER_ROW * rows, _PAIRS_PER_UNKNOWN * min(rows, unknowns))
+        most = max(most, min(_FEW, _PRODUCTS // unknowns**2))
         return kernel.listed(most) if isinstance(kernel, WindowedPairs) else some_pairs(node, most)
 
     @cached_property
@@ -416,14 +385,10 @@ class _Listed:
         if len(rates):
             images = dense(columns.T @ self._bent) - np.outer(np.asarray(columns.sum(axis=0)).ravel(), centre)
             found -= images.T @ (rates[:, None] * images)
-        return found + self.of_pairs()
-
-    def of_pairs(self) -> Array:
-        """Return what pairs add to the Hessian."""
         X, (lower, upper, of_lower, of_upper, weights) = entries(self.risks.X), self._pairs
-        if not len(weights):
-            return np.zeros((X.shape[1], X.shape[1]))
-        return dense(weighted_gram(_scaled(of_lower, X[lower]) - _scaled(of_upper, X[upper]), weights))
+        if len(weights):
+            found += dense(weighted_gram(_scaled(of_lower, X[lower]) - _scaled(of_upper, X[upper]), weights))
+        return found
 
 
 def _some(weights: Array, most: int) -> tuple[Array, Array]:
