@@ -157,9 +157,7 @@ def _followed(way: _Way, point: Array, tol: float) -> PathEnd | None:
         told = max(told, there.here, key=lambda one: one.promised)
         power = _BOLDER if there.hard <= _EASY else 1.0 if there.hard <= _HARD else _MEEKER
         here, shrink = there.here, max(_SHRINK, shrink**power)
-    if best.gap > tol * scale_of(best.value) and penalty.l1 > 0.0 and not penalty.l2 > 0.0:
-        best = way.less_steep(told, best)
-    return best if best.gap <= tol * scale_of(best.value) else None
+    return way.proved_to(tol, best, told)
 
 
 def end_at_zero(problem: Convex, tol: float) -> PathEnd | None:
@@ -183,8 +181,7 @@ def end_at_zero(problem: Convex, tol: float) -> PathEnd | None:
         if here.value < least:
             return None
     end, value = way.end(here, zero), problem.risk_and_subgradient(zero)[0]
-    gap = end.gap + max(value - end.value, 0.0)
-    return PathEnd(zero, value, gap, end.witness) if gap <= tol * scale_of(value) else None
+    return way.proved_to(tol, PathEnd(zero, value, end.gap + max(value - end.value, 0.0), end.witness), here)
 
 
 def _has_path(problem: Convex) -> bool:
@@ -407,6 +404,13 @@ class _Way:
         gap = lag + problem.gap_estimate(x, value, found.slope + there.penalty.curvatures * x)
         gap = min(gap, value - problem.face(Shape).risk_infimum)
         return PathEnd(x, value, gap, Witness(there.w[None, :], np.ones(1), np.array([there.width])))
+
+    def proved_to(self, tol: float, end: PathEnd, there: _There) -> PathEnd | None:
+        """Return an end where the gap is small enough, if need be by the multipliers of a point made less steep."""
+        enough = tol * scale_of(end.value)
+        if end.gap > enough and self.penalty.l1 > 0.0 and not self.penalty.l2 > 0.0:
+            end = self.less_steep(there, end)
+        return end if end.gap <= enough else None
 
     def less_steep(self, there: _There, best: PathEnd) -> PathEnd:
         """Return an end with evidence that is nowhere steeper than l1 is strong, which needs no bound on the minimiser.
