@@ -27,7 +27,7 @@ from convexrank.backend.design import (
 from convexrank.backend.interruption import Block
 from convexrank.backend.jax_oracles import RiskData, uses_jax
 from convexrank.core.capabilities import Method, Modelled, Shape
-from convexrank.core.certificates import certificate_radius, certify
+from convexrank.core.certificates import FOR_ALL, certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.core.loop import Options, Solver, is_iterative
 from convexrank.core.minorants import InBalls, LinearRisk, Minorant, tangent
@@ -710,10 +710,10 @@ class LinearScores(Problem):
             return found
         ball = problem._with_a_ball
         near = ball.certificate(w, given)
-        if near.gap > enough and given is not None and not self._differentiable:
+        if near.gap > enough and given is not None and not (self._differentiable or given.is_smoothed):
             # rounding decides on which side of a kink a point of the solver lies; here others are looked for
-            near = ball.certificate(w, None)
-        return near if near.gap <= enough else found
+            near = min(near, ball.certificate(w, None), key=lambda one: one.gap)
+        return near if near.gap <= enough or FOR_ALL * near.gap < found.gap else found
 
     @cached_property
     def _in_units(self) -> InUnits | None:
@@ -761,8 +761,7 @@ class LinearScores(Problem):
 
     def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
         """Leave out evidence of smoothed risks; the bundle method alone has tangents."""
-        widths = None if witness is None else witness.smoothing()
-        if widths is None or not widths.any():
+        if witness is None or not witness.is_smoothed:
             return witness
         from convexrank.solvers.descent.bundle import Bundle
 
