@@ -152,7 +152,7 @@ class Continuation:
             value, there = found
             path = Path(there, value, -math.inf, narrowest(problem), self.shrink)
             return advanced(path, reported(path, x0, None), [there])
-        parts = problem.face(Mergeable).first() if "Mergeable" in problem.capabilities else ()
+        parts = problem.face(Smoothable).first()
         if not parts:
             return begun(problem, x0, width, self.shrink)
         path = self._of_some_rows(problem, parts, x0, width)
@@ -198,11 +198,14 @@ class Continuation:
         expected, whole = math.inf, first_width(problem)
         here: Any = None
         for part in parts:
-            expected = _ROUGH * min(1.0, _FEWEST / part.face(Mergeable).rows)
+            expected = _ROUGH * min(1.0, _FEWEST / cast("Exact", part).rows)
             unit = first_width(part) / whole  # a maximum of fewer rows is as smooth at a smaller width
             some = self._solved(part, begun(part, w, width * unit, self.shrink, _USELESS), expected)
             here = replace(some.memory.here, width=some.memory.here.width / unit)
             w, width = here.w, here.width
+        if "Mergeable" not in problem.capabilities:
+            here = place_at(problem, w, width)
+            return Path(here, here.objective, here.bound, narrowest(problem), self.shrink)
         path = Path(here, problem.objective(w), -math.inf, narrowest(problem), self.shrink, rounds=_ROUNDS)
         return replace(path, share=problem.face(Mergeable).first_share, expected=expected)
 
