@@ -244,6 +244,23 @@ def test_a_line_search_does_not_stop_beyond_a_kink():
     assert solution.status is cr.Status.CONVERGED, solution.message
 
 
+@pytest.mark.parametrize("sparsely", [False, True])
+@pytest.mark.parametrize("price", ["identity", 2, "exp"])
+def test_differences_of_listed_pairs_tell_second_derivatives(price, sparsely):
+    """One product of their features in the place of a product of the whole expression for each unknown."""
+    rng = np.random.default_rng(0)
+    X, first = rng.normal(size=(60, 4)) + 3.0, rng.integers(60, size=200)
+    pairs = np.column_stack([first, (first + rng.integers(1, 60, size=200)) % 60])
+    problem = cr.problems.CrucialPairs(sparse.csr_array(X) if sparsely else X, pairs, price, "hinge", l2=0.1)
+    risks, scores = problem._smoothed_risks, X @ (0.1 * rng.normal(size=4))
+    for width in (0.3, 3.0):
+        told, products = (one.at(scores, width).matrix() for one in (risks, replace(risks, some=None)))
+        assert np.abs(products).max() > 0.0
+        assert told == pytest.approx(products, rel=tolerance("summation"), abs=tolerance("summation"))
+    found, exact = problem.solve("continuation"), problem.solve("exact")
+    assert abs(found.value - exact.value) <= found.gap + exact.gap
+
+
 @pytest.mark.parametrize("l2", [1e-6, 1e-9])
 def test_a_line_that_ends_far_out_takes_a_few_looks(l2):
     """At 0 no hinge is near its kink: a step of length 1/l2, beyond which slopes are all alike."""

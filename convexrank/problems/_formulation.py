@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import field, replace
+from operator import itemgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -318,9 +320,9 @@ class Formulation(Declared):
         many = self._held.built and self._queries is None and self.rows >= _ONE_OUT_OF * _TELLING
         return replace(known, some=self._telling) if many and alike_by_query(self.program) else known
 
-    def _telling(self) -> tuple[Array, SmoothedRisks]:
+    def _telling(self) -> tuple[Callable[[Array], Array], SmoothedRisks]:
         some, counts = self._some_rows(_TELLING)
-        return some, self._standing_for_all(some, counts)._smoothed_risks
+        return itemgetter(some), self._standing_for_all(some, counts)._smoothed_risks
 
     # --- rows that stand together ---------------------------------------------------------------------------------
 
