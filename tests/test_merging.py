@@ -282,7 +282,7 @@ def test_rounds_look_at_the_point_that_has_the_bound(by_steps, monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60_000, 20))
     signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
-    problem = P.RmaxPush(X, (signal > np.quantile(signal, 0.9)).astype(int), "hinge", l2=1e-3)
+    problem = P.RmaxPush(X, (signal > np.quantile(signal, 0.9)).astype(int), "hinge", l2=1e-4)
     alone = cr.solvers.Continuation(hand_over=False)
     found = problem.solve(alone)
     assert found.converged
