@@ -23,7 +23,7 @@ from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import reference_highest
 from convexrank.solvers import through_another
 from convexrank.solvers.descent import continuation
-from convexrank.solvers.descent.smoothed import short_path, states
+from convexrank.solvers.descent.smoothed import places, short_path, states
 from convexrank.solvers.row_faces import Smoothable
 from convexrank.solvers.through_another import HandedOver
 from tests.tolerances import tolerance
@@ -244,6 +244,57 @@ def test_a_line_search_does_not_stop_beyond_a_kink():
     assert solution.status is cr.Status.CONVERGED, solution.message
 
 
+def test_widths_shrink_where_steps_promise_little_though_slopes_are_large(monkeypatch):
+    """Heavy tails: beside their curvature l2 tells nothing of what is left. The planted bug asks l2 alone."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(1.5, size=(6_000, 10))
+    y = np.clip(X, -3.0, 3.0) @ rng.normal(size=10) / 3.0 + rng.normal(size=6_000) > 1.0
+    problem = cr.problems.RankDiscount(X, y, "identity", "hinge", qid=np.arange(6_000) // 10, l2=1e-3)
+    found = problem.solve("continuation")
+    monkeypatch.setattr(continuation, "_LITTLE", 0.0)
+    slower = problem.solve("continuation")
+    assert found.converged
+    assert 2 * found.iterations < slower.iterations
+    assert abs(found.value - slower.value) <= found.gap + slower.gap
+
+
+@pytest.mark.parametrize("sparsely", [False, True])
+@pytest.mark.parametrize("price", ["identity", 2, "exp"])
+def test_differences_of_listed_pairs_tell_second_derivatives(price, sparsely):
+    """One product of their features in the place of a product of the whole expression for each unknown."""
+    rng = np.random.default_rng(0)
+    X, first = rng.normal(size=(60, 4)) + 3.0, rng.integers(60, size=200)
+    pairs = np.column_stack([first, (first + rng.integers(1, 60, size=200)) % 60])
+    problem = cr.problems.CrucialPairs(sparse.csr_array(X) if sparsely else X, pairs, price, "hinge", l2=0.1)
+    risks, scores = problem._smoothed_risks, X @ (0.1 * rng.normal(size=4))
+    for width in (0.3, 3.0):
+        told, products = (one.at(scores, width).matrix() for one in (risks, replace(risks, some=None)))
+        assert np.abs(products).max() > 0.0
+        assert told == pytest.approx(products, rel=tolerance("summation"), abs=tolerance("summation"))
+    found, exact = problem.solve("continuation"), problem.solve("exact")
+    assert abs(found.value - exact.value) <= found.gap + exact.gap
+
+
+@pytest.mark.parametrize("l2", [1e-6, 1e-9])
+def test_a_line_that_ends_far_out_takes_a_few_looks(l2):
+    """At 0 no hinge is near its kink: a step of length 1/l2, beyond which slopes are all alike."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    problem = cr.problems.ConvexRisk(X, X[:, 0] + rng.normal(size=300), "hinge", l2=l2)
+    begun, looks = states.begun(problem, np.zeros(4), 1e-3, 0.3).memory.here, []
+    direction = -begun.gradient / l2
+
+    def along(way):
+        on = begun.found.along(way)
+        return lambda length: looks.append(length) or on(length)
+
+    found = places.searched(problem, replace(begun, found=replace(begun.found, along=along)), direction)
+    assert found.smooth < begun.smooth
+    assert abs(found.gradient @ direction) <= 0.1 * abs(begun.gradient @ direction)
+    assert min(looks) < 10.0 * l2
+    assert len(looks) <= 0.7 * math.log2(1.0 / l2)  # with the same near end each secant halves the length
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_newton_steps_that_are_rounding_are_taken_with_a_ridge(seed):
     """Of 50 columns of size 1e6 a few rows near kinks bend some: beside that l2 is 1e-13 of the diagonal."""
@@ -260,13 +311,15 @@ def test_newton_steps_that_are_rounding_are_taken_with_a_ridge(seed):
 
 
 def test_the_bundle_method_goes_on_where_l2_is_rounding(monkeypatch):
-    """Neither a basis of the rows nor the short path helps here, which each would do alone."""
+    """Lines are left too early, and neither a basis of the rows nor the short path helps: each would do alone."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(30, 50))
     problem = cr.problems.RmaxPush(1e8 * X, X[:, 0] + 0.3 * rng.normal(size=30) > 0.0, "hinge", l2=0.1)
     assert problem.solve(cr.solvers.Continuation(hand_over=False)).converged
     monkeypatch.setattr(continuation, "path_end", lambda *_: None)
     preset(problem, _span=None)
+    assert problem.solve(cr.solvers.Continuation(hand_over=False)).converged
+    monkeypatch.setattr(places, "_HALVINGS", 3)
     with pytest.warns(cr.ConvergenceWarning, match="no further progress"):
         alone = problem.solve(cr.solvers.Continuation(hand_over=False))
     assert alone.status is cr.Status.FAILED

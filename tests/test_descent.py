@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
+from convexrank.backend.cached import preset
 from convexrank.core.loop import State, certificate_of
 from convexrank.solvers.descent import lbfgs, newton
 from tests.tolerances import tolerance
@@ -385,3 +386,37 @@ def test_sums_of_many_rows_may_climb_by_their_rounding():
         X, noisy > np.quantile(noisy, 0.8), 2, "squared_hinge", l2=1e-3
     ).solve()
     assert (solution.solver, solution.status) == ("lbfgs", cr.Status.CONVERGED)
+
+
+def steep(seed, rows, scale, l2):
+    """Columns of sizes from a hundredth to a hundred, and a price of about 1e39 or 1e16."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 20))
+    scores = X @ rng.normal(size=20) / np.sqrt(20.0) + rng.normal(size=rows)
+    sizes = 10.0 ** np.random.default_rng(seed).uniform(-2.0, 2.0, 20)
+    y = scores > np.quantile(scores, 0.9)
+    return cr.problems.RankDiscount(X * sizes, y, cr.prices.ExpPrice(scale), "squared_hinge", l2=l2)
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # the price is too steep
+def test_newtons_method_goes_on_where_no_quasi_newton_step_descends():
+    """Second derivatives run over all pairs, so that it is not asked before."""
+    problem = steep(0, 1_000, 0.1, 1e-3)
+    assert problem.solve(cr.solvers.LBFGS(hand_over=False)).status is cr.Status.FAILED
+    found, newton = problem.solve("lbfgs"), problem.solve("newton")
+    assert found.converged
+    assert "handed over to newton-cg" in found.message
+    assert abs(found.value - newton.value) <= found.gap + newton.gap
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # the price is too steep
+def test_an_l2_that_is_nothing_beside_the_risk_does_not_slow_steps_down():
+    """The planted bug: small columns in units of l2, though the risk bends them by 1e16 times as much."""
+    counts, problem = [], steep(0, 2_000, 0.02, 1.0)
+    plain = steep(0, 2_000, 0.02, 1.0)
+    preset(plain, _scales_of_steps=plain._column_scales)
+    for one in (problem, plain):
+        found = one.solve(cr.solvers.LBFGS(hand_over=False))
+        counts.append(found.iterations)
+        assert found.converged
+    assert 2 * counts[0] < counts[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,6 +12,8 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.backend.design import row_lengths
+from convexrank.core import certificates
+from convexrank.core.certificates import certify
 from convexrank.problems import REGISTRY
 from convexrank.problems._conditioning import PenaltyInUnits, _shows_spread
 from tests.tolerances import tolerance
@@ -290,6 +293,28 @@ def test_a_penalty_that_bounds_nothing_beside_a_large_risk_has_the_ball_of_none(
     assert (
         cr.problems.Push(X, y, 4, loss, sample_weight=weights, **large).solve().certificate.kind == "global"
     )
+
+
+def test_evidence_of_smooth_functions_is_taken_to_the_ball_of_a_weak_l2(monkeypatch):
+    """The bound over the ball is the smaller one, though it is no small one; no other evidence is looked for."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + rng.normal(size=60) > 0.5
+    problem = cr.problems.RankDiscount(X, y, "identity", "hinge", l2=1e-10)
+    exact = problem.solve("exact")
+    evidence = cr.Witness(exact.x[None, :], np.ones(1), np.array([0.1]))
+
+    def search(*_):
+        raise LookupError
+
+    monkeypatch.setattr(certificates, "_search", search)
+    for w in (exact.x, 1.0001 * exact.x):
+        found = problem.certificate(w, evidence)
+        error = problem.objective(w) - exact.value
+        assert (found.kind, found.radius > np.linalg.norm(exact.x)) == ("ball", True)
+        assert error <= found.gap < 0.1 * certify(problem._linear_risk(), w, evidence).gap
+        with pytest.raises(LookupError):  # of tangents others may do
+            problem.certificate(w, replace(evidence, widths=None))
 
 
 def test_the_ball_of_a_weak_l1_minds_what_l1_takes():

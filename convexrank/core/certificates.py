@@ -33,7 +33,7 @@ Array = np.ndarray
 # The radius of the search for a minimiser that nothing bounds, as a multiple of the length of the point.
 _RADIUS_FACTOR = 10.0
 # How much wider a bound may be that holds everywhere than one over a ball.
-_FOR_ALL = 10.0
+FOR_ALL = 10.0
 # The search for evidence ends after so many rounds, and when the gap is below this share of max(1, |value|).
 _ROUNDS, _ENOUGH = 200, 1e-9
 # Rounds without progress after which it ends: the point itself is then not closer.
@@ -103,7 +103,7 @@ def certify(risk: LinearRisk, w: Array, witness: Witness | None = None) -> Certi
     if witness is not None:
         lower, everywhere = witness_bound(risk, witness, radius, (w, own))
         found = above.bound(lower)
-        if kind == "ball" and everywhere and found <= max(_FOR_ALL * gap, enough):
+        if kind == "ball" and everywhere and found <= max(FOR_ALL * gap, enough):
             gap, kind, radius = found, "global", math.inf
         gap = min(gap, found)
     elif not risk.differentiable and min(gap, value - risk.risk_infimum) > enough:

@@ -332,7 +332,7 @@ class Monitor:
         alone, given = replace(cast(State, self.best), witness=None), cast(Certificate, self.certificate)
         with ending_after(max(self.options.time_limit - self.seconds, moment_after(self.options))):
             found = self._certificate_of(alone)
-        if found.gap <= enough and found.kind in ("global", given.kind):
+        if found.gap <= enough and found.kind in ("global", "ball", given.kind):
             self.best, self.certificate = alone, found
 
     def _completed(self, best: State | None) -> State | None:

@@ -149,6 +149,12 @@ class Witness:
             widths if widths.shape == shape and np.isfinite(widths).all() and (widths >= 0.0).all() else None
         )
 
+    @property
+    def is_smoothed(self) -> bool:
+        """Whether multipliers of smooth functions are part of it, which no side of a kink decides."""
+        widths = self.smoothing()
+        return widths is not None and bool(widths.any())
+
 
 class DeferredWitness(Witness):
     """A witness whose points may be a function that makes them when asked: they are many, and long.
@@ -197,7 +203,7 @@ class Certificate:
         −infinity if there is no objective.
     kind : str
         The quantity that ``gap`` bounds. ``"global"``: value − infimum. ``"ball"``: value − minimum over ‖w‖₂ ≤ radius,
-        for problems in which nothing bounds the minimiser, or only a very small l1 does. ``"constrained"``: value −
+        for problems in which nothing bounds the minimiser, or only a very small penalty. ``"constrained"``: value −
         minimum under constraints that the caller added, and their violation, evaluated from multipliers in
         floating-point arithmetic; over ‖w‖₂ ≤ radius if that is finite. ``"distance"``: the distance
         from the point to the solution, in ``metric``. ``"violation"``: the violation of the constraints of a

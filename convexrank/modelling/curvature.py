@@ -360,6 +360,20 @@ def is_affordable(program: Program, columns: int) -> bool:
     return not pairs or (pairs <= _BLOCKED and columns <= _COLUMNS)
 
 
+def in_differences(program: Program, X: Any) -> tuple[Program, Any] | None:
+    """Return the risk of listed pairs in their differences, and those of their features.
+
+    None of another risk, and where these are far more numbers.
+    """
+    if len(program.leaves) != 1 or not program.differences:
+        return None
+    rows, leaf, (n, d) = entries(X), program.differences[0][1], X.shape
+    if len(leaf.lower) * d > max(_LISTED * n * d, _BUILT):
+        return None
+    upper, lower = (rows[side].astype(np.float64) for side in (leaf.axis.rows, leaf.lower))
+    return Program(tree.each_pair_a_row(program.nodes[-1]), len(leaf.lower)), upper - lower
+
+
 class InWeights:
     """Value, gradient and Hessian in w.
 
@@ -403,16 +417,9 @@ class InWeights:
 
     @cached_property
     def _of_pairs(self) -> InWeights | None:
-        """The risk in the differences of listed pairs and of their features; None where these are far more numbers."""
-        program, rows = self.program, entries(self.X)
-        if len(program.leaves) != 1 or not program.differences:
-            return None
-        leaf, (n, d) = program.differences[0][1], self.X.shape
-        listed = Program(tree.each_pair_a_row(program.nodes[-1]), len(leaf.lower))
-        if not has_columns(listed) or len(leaf.lower) * d > max(_LISTED * n * d, _BUILT):
-            return None
-        upper, lower = (rows[side].astype(np.float64) for side in (leaf.axis.rows, leaf.lower))
-        return InWeights(listed, upper - lower, centres=False)
+        """The risk of listed pairs in their differences, where that is a diagonal and columns."""
+        found = in_differences(self.program, self.X) if self.program.bends else None
+        return InWeights(*found, centres=False) if found is not None and has_columns(found[0]) else None
 
     @cached_property
     def _still(self) -> Array | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from functools import partial
 from inspect import get_annotations
@@ -20,7 +21,14 @@ from convexrank.core.score_model import SampledCurvature, ScoreModel, ScoreProdu
 from convexrank.modelling import conjugate, recession
 from convexrank.modelling.certificates.reference import Below, Reference, lowered_tangent, rounded
 from convexrank.modelling.certificates.rounding import LISTED
-from convexrank.modelling.curvature import InWeights, curvature, has_columns, is_affordable, products
+from convexrank.modelling.curvature import (
+    InWeights,
+    curvature,
+    has_columns,
+    in_differences,
+    is_affordable,
+    products,
+)
 from convexrank.modelling.cvxpy_reading import cvxpy_model, is_nonlinear
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.hessian_products import hessian_product
@@ -358,7 +366,16 @@ class Declared(LinearScores):
 
     @cached_property
     def _smoothed_risks(self) -> SmoothedRisks:
-        return SmoothedRisks(compact(self.X), Smoothing(self.program))
+        some = self._listed_pairs if self.program.differences else None
+        return SmoothedRisks(compact(self.X), Smoothing(self.program), some)
+
+    def _listed_pairs(self) -> tuple[Callable[[Array], Array], SmoothedRisks] | None:
+        """Listed pairs as rows, the differences of whose features tell second derivatives."""
+        found = in_differences(self.program, self.X)
+        if found is None:
+            return None
+        program, X = found
+        return self.program.differences[0][1].entries, SmoothedRisks(X, Smoothing(program))
 
     def _smoothable(self) -> Smoothable:
         unit = self._smoothed_risks.smoothing.first_width

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import field, replace
+from operator import itemgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -38,7 +40,7 @@ from convexrank.problems._declared import Declared
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.out_of_memory._queries import drawn, sample_of, streamed
 from convexrank.problems.out_of_memory._streams import LogStream, Stream
-from convexrank.solvers.row_faces import Mergeable, Sample
+from convexrank.solvers.row_faces import Mergeable, Sample, Smoothable
 
 Array = np.ndarray
 
@@ -316,21 +318,25 @@ class Formulation(Declared):
     def _smoothed_risks(self) -> SmoothedRisks:  # type: ignore[override]
         known = super()._smoothed_risks
         many = self._held.built and self._queries is None and self.rows >= _ONE_OUT_OF * _TELLING
-        return replace(known, some=self._telling) if many and not self.program.differences else known
+        return replace(known, some=self._telling) if many and alike_by_query(self.program) else known
 
-    def _telling(self) -> tuple[Array, SmoothedRisks]:
+    def _telling(self) -> tuple[Callable[[Array], Array], SmoothedRisks]:
         some, counts = self._some_rows(_TELLING)
-        return some, self._standing_for_all(some, counts)._smoothed_risks
+        return itemgetter(some), self._standing_for_all(some, counts)._smoothed_risks
 
     # --- rows that stand together ---------------------------------------------------------------------------------
 
     @cached_property
-    def _merges_rows(self) -> bool:  # type: ignore[override]
+    def _has_many_rows(self) -> bool:
+        """Whether a step with all rows takes longer than one with few, for which it takes a Hessian at least."""
         if not self._held.built:
             return False
-        # a step with all rows takes as long as their entries, one with merged rows as long as a Hessian at least
         filled = getattr(self.X, "nnz", self.rows * self.dimension) / self.dimension
-        if filled < max(_MANY, _MANY_PER_COLUMN * self.dimension):
+        return filled >= max(_MANY, _MANY_PER_COLUMN * self.dimension)
+
+    @cached_property
+    def _merges_rows(self) -> bool:  # type: ignore[override]
+        if not self._has_many_rows:
             return False
         if self._queries is None:
             return may_merge(self._form)
@@ -343,11 +349,21 @@ class Formulation(Declared):
         """Whether queries are so many that some of them tell about all, and whether these are such a risk alone."""
         return self._form.count >= _MANY_LISTS and alike_by_query(self._form)
 
+    @property
+    def _begins_with_some(self) -> bool:
+        """Whether some of very many rows are such a risk, and not to be merged."""
+        return self._has_many_rows and self._queries is None and alike_by_query(self._form)
+
+    def _smoothable(self) -> Smoothable:
+        return replace(super()._smoothable(), first=self._first_rows)
+
     def _mergeable(self) -> Mergeable:
-        return Mergeable(self.rows, self._first_rows, self._first_share, self._merged)
+        return Mergeable(self.rows, self._first_share, self._merged)
 
     def _first_rows(self) -> list[Any]:
         """Return the problems of some rows, of few first, which tell about where the minimiser is."""
+        if not (self._merges_rows or self._begins_with_some):
+            return []
         if self._has_many_lists:
             found = map(self._some_lists, self._sizes_of_first)
             return [one.problem for one in found if one is not None]

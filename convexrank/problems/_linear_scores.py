@@ -27,7 +27,7 @@ from convexrank.backend.design import (
 from convexrank.backend.interruption import Block
 from convexrank.backend.jax_oracles import RiskData, uses_jax
 from convexrank.core.capabilities import Method, Modelled, Shape
-from convexrank.core.certificates import certificate_radius, certify
+from convexrank.core.certificates import FOR_ALL, certificate_radius, certify
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.core.loop import Options, Solver, is_iterative
 from convexrank.core.minorants import InBalls, LinearRisk, Minorant, tangent
@@ -291,7 +291,7 @@ class LinearScores(Problem):
         return None
 
     def _shape(self) -> Shape:
-        return Shape(self._column_scales, self.l2 if self._convex else 0.0, self._risk_infimum)
+        return Shape(self._scales_of_steps, self.l2 if self._convex else 0.0, self._risk_infimum)
 
     def _other_risk_model(self, scores: Any) -> tuple[Any, list[Any]]:
         """Return the risk as a cvxpy expression in the other form of the model; by default as in the first."""
@@ -687,6 +687,20 @@ class LinearScores(Problem):
         squares = self._mean_squares
         return np.ones(self.dimension) if squares is None else units_of(squares + self.l2)
 
+    @cached_property
+    def _scales_of_steps(self) -> Array:
+        """The same beside the risk where all scores are equal, which counts where l2 is more than a column."""
+        squares = self._mean_squares
+        if squares is None or not self._held.in_memory or self.l2 <= float(squares.min()):
+            return self._column_scales
+        return self._scales_beside(self._size)
+
+    @cached_property
+    def _size(self) -> float:
+        """The risk where all scores are equal; at least 1."""
+        size = self.objective(np.zeros(self.dimension))
+        return size if 1.0 < size < math.inf else 1.0
+
     def _scales_beside(self, size: float) -> Array:
         """Return the units for a risk of some size."""
         squares = self._mean_squares
@@ -710,10 +724,10 @@ class LinearScores(Problem):
             return found
         ball = problem._with_a_ball
         near = ball.certificate(w, given)
-        if near.gap > enough and given is not None and not self._differentiable:
+        if near.gap > enough and given is not None and not (self._differentiable or given.is_smoothed):
             # rounding decides on which side of a kink a point of the solver lies; here others are looked for
-            near = ball.certificate(w, None)
-        return near if near.gap <= enough else found
+            near = min(near, ball.certificate(w, None), key=lambda one: one.gap)
+        return near if near.gap <= enough or FOR_ALL * near.gap < found.gap else found
 
     @cached_property
     def _in_units(self) -> InUnits | None:
@@ -735,8 +749,7 @@ class LinearScores(Problem):
     @cached_property
     def _with_a_ball(self) -> InUnits:
         """The problem with a ball, without penalties that are weak beside the risk where all scores are equal."""
-        size = self.objective(np.zeros(self.dimension))
-        return self._made_in_units(size if 1.0 < size < math.inf else 1.0)
+        return self._made_in_units(self._size)
 
     def _made_in_units(self, size: float = 1.0) -> InUnits:
         return InUnits(self._linear_risk(), self.X, self._scales_beside(size), self._minorant_of, size)
@@ -761,8 +774,7 @@ class LinearScores(Problem):
 
     def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
         """Leave out evidence of smoothed risks; the bundle method alone has tangents."""
-        widths = None if witness is None else witness.smoothing()
-        if widths is None or not widths.any():
+        if witness is None or not witness.is_smoothed:
             return witness
         from convexrank.solvers.descent.bundle import Bundle
 

@@ -61,16 +61,17 @@ class SmoothedRisks:
     smoothing : Smoothing
         The smooth functions of scores.
     some : callable, optional
-        Returns some rows of very many, and their smooth functions, whose second derivatives stand for those of all.
+        Returns other rows, their scores as a function of all scores, and smooth functions of these, whose second
+        derivatives stand for those of all: some rows of very many, or the differences of listed pairs. None of no use.
     """
 
     X: Any
     smoothing: Smoothing
-    some: Callable[[], tuple[Array, SmoothedRisks]] | None = None
+    some: Callable[[], tuple[Callable[[Array], Array], SmoothedRisks] | None] | None = None
 
     @cached_property
-    def telling(self) -> tuple[Array, SmoothedRisks] | None:
-        """Some rows that tell the Hessian where it takes a product of the whole expression for each unknown."""
+    def telling(self) -> tuple[Callable[[Array], Array], SmoothedRisks] | None:
+        """Rows that tell the Hessian where it takes a product of the whole expression for each unknown."""
         return None if self.some is None else self.some()
 
     @cached_property
@@ -165,8 +166,8 @@ class _Whole:
             parts = (self._of_columns(*places) + self._of_shares(places[0]) for places in tops)
             return sum(parts, np.zeros(2 * self.risks.X.shape[1:]))
         if self.risks.telling is not None:
-            rows, risks = self.risks.telling
-            return risks.at(self.here.scores[rows], self.here.width).matrix()
+            scores, risks = self.risks.telling
+            return risks.at(scores(self.here.scores), self.here.width).matrix()
         X = dense(self.risks.X)
         found = np.stack([self._turned(np.ascontiguousarray(column)) for column in X.T])
         return 0.5 * (found + found.T)

@@ -72,6 +72,11 @@ def _no_problem(seen: tuple[Array, ...]) -> None:
     """Return None."""
 
 
+def _no_problems() -> tuple[Convex, ...]:
+    """Return none."""
+    return ()
+
+
 @dataclass(frozen=True)
 class ScoreRisk(Face):
     """A risk as a function of the scores.
@@ -103,24 +108,25 @@ class Smoothable(Face):
     beside_zero : callable
         Takes points seen so far, none at first, to a problem of rows that may have a share near w = 0, others merged:
         with the same objective at 0. None where 0 is no kink, or no more is told.
+    first : callable
+        Returns problems of some of very many rows, of few first, which tell about where the minimiser is.
     """
 
     first_width: Callable[[], float]
     unit: float
     at: Callable[[Array, float], Smoothed]
     beside_zero: Callable[[tuple[Array, ...]], Convex | None] = _no_problem
+    first: Callable[[], Sequence[Convex]] = _no_problems
 
 
 @dataclass(frozen=True)
 class Mergeable(Face):
-    """A smoothable risk of so many rows that it pays to solve with some of them, and with the means of others.
+    """A smoothable risk of so many rows that it pays to solve with the means of some of them.
 
     Parameters
     ----------
     rows : int
         Number of rows.
-    first : callable
-        Returns problems of some rows, of few first, which tell about where the minimiser is.
     first_share : float
         The share of rows near kinks that stands alone at first.
     at : callable
@@ -130,7 +136,6 @@ class Mergeable(Face):
     """
 
     rows: int
-    first: Callable[[], Sequence[Convex]]
     first_share: float
     at: Callable[[Array, float, Array | None], tuple[Convex, Array] | None]
 

@@ -42,6 +42,9 @@ Array = np.ndarray
 _SHARE = 3.0
 # The same of quasi-Newton steps, which begin anew at each width.
 _CLOSER = 0.6
+# A step that promises no more than this share of what the smoothing costs is not taken, where that is still too much:
+# what the slope and l2 alone say of the gain is far more where few rows of heavy tails bend the objective.
+_LITTLE = 0.01
 # Newton steps at a width after which it is raised again.
 _PATIENCE = 8
 # Newton steps at a width of many unknowns after which quasi-Newton steps go on.
@@ -152,7 +155,7 @@ class Continuation:
             value, there = found
             path = Path(there, value, -math.inf, narrowest(problem), self.shrink)
             return advanced(path, reported(path, x0, None), [there])
-        parts = problem.face(Mergeable).first() if "Mergeable" in problem.capabilities else ()
+        parts = problem.face(Smoothable).first()
         if not parts:
             return begun(problem, x0, width, self.shrink)
         path = self._of_some_rows(problem, parts, x0, width)
@@ -198,11 +201,14 @@ class Continuation:
         expected, whole = math.inf, first_width(problem)
         here: Any = None
         for part in parts:
-            expected = _ROUGH * min(1.0, _FEWEST / part.face(Mergeable).rows)
+            expected = _ROUGH * min(1.0, _FEWEST / cast("Exact", part).rows)
             unit = first_width(part) / whole  # a maximum of fewer rows is as smooth at a smaller width
             some = self._solved(part, begun(part, w, width * unit, self.shrink, _USELESS), expected)
             here = replace(some.memory.here, width=some.memory.here.width / unit)
             w, width = here.w, here.width
+        if "Mergeable" not in problem.capabilities:
+            here = place_at(problem, w, width)
+            return Path(here, here.objective, here.bound, narrowest(problem), self.shrink)
         path = Path(here, problem.objective(w), -math.inf, narrowest(problem), self.shrink, rounds=_ROUNDS)
         return replace(path, share=problem.face(Mergeable).first_share, expected=expected)
 
@@ -256,9 +262,13 @@ class Continuation:
         if path.steps >= _PATIENCE and path.settled is not None and here.width < 0.7 * path.settled.width:
             wider = replace(path, shrink=math.sqrt(path.shrink))
             return at_width(problem, wider, path.settled, path.settled.width * wider.shrink, state)
+        # of as many unknowns as rows l2 alone decides how long most of a step is
+        smoothed = here.lag > (state.tol or _USUAL) * scale_of(path.best) and not _is_square(problem, here.w)
         found = None
         for ridge in _RIDGES if len(here.w) <= self.dense else _RIDGES[:1]:
             direction = -System(here, self.dense, ridge).solve(here.gradient)
+            if smoothed and path.steps and -float(here.gradient @ direction) <= _LITTLE * here.lag:
+                return self._narrower(problem, path, state)
             found = searched(problem, here, direction)
             if found is not None:
                 break

@@ -24,7 +24,7 @@ Array = np.ndarray
 
 # After every so many steps the rate is looked at; where it promises so many more, Newton's method goes on.
 _LOOKED, _TOO_MANY = 50, 150
-_HANDED_OVER = "lbfgs did not converge linearly and handed over to newton-cg after {} steps"
+_HANDED_OVER = "lbfgs did not converge linearly, or not at all, and handed over to newton-cg after {} steps"
 
 # What is asked of the answer for a sample: the difference to all rows is larger.
 _ROUGH = 1e-2
@@ -64,7 +64,7 @@ class LBFGS:
     sample : bool
         Whether, for very many rows, some of them give a start and a Hessian.
     hand_over : bool
-        Whether Newton's method goes on where this one does not converge linearly.
+        Whether Newton's method goes on where this one does not converge linearly, or no step descends.
 
     References
     ----------
@@ -115,8 +115,7 @@ class LBFGS:
         memory: _Memory = state.memory
         if self.hand_over and state.iteration and state.iteration % _LOOKED == 0:
             if _is_slow(state) and _has_cheap_products(problem):
-                newton, note = _newton(), _HANDED_OVER.format(state.iteration)
-                return HandedOver(newton, newton.init(problem, state.x), note).step(problem, state)
+                return _by_newton(problem, state)
             state = replace(state, memory=(memory := replace(memory, looked=state.residual)))
         oracle = _Cached(self._oracle(problem, state), memory.units)
         attempts = [(memory.pairs, memory.metric), ((), memory.metric), ((), None)]
@@ -126,6 +125,9 @@ class LBFGS:
             if length is not None:
                 break
         else:
+            left = state.residual > state.tol * scale_of(state.value)
+            if self.hand_over and left and "HessianProducts" in problem.capabilities:
+                return _by_newton(problem, state)
             return State(state.x, state.value, state.residual, memory, stalled=True)
         before, units = oracle.place(state), memory.units
         place = before + length * direction
@@ -195,10 +197,13 @@ def _has_cheap_products(problem: Smooth) -> bool:
     return "HessianProducts" in problem.capabilities and not problem.face(HessianProducts).pairwise
 
 
-def _newton() -> Any:
+def _by_newton(problem: Smooth, state: State) -> State:
+    """Return the state after a step of Newton's method, which goes on."""
     from convexrank.solvers.descent.newton_cg import NewtonCG  # few solves need it
 
-    return NewtonCG()
+    newton: Any = NewtonCG()
+    note = _HANDED_OVER.format(state.iteration)
+    return HandedOver(newton, newton.init(problem, state.x), note).step(problem, state)
 
 
 def _is_slow(state: State) -> bool:

@@ -169,14 +169,17 @@ def _least(here: Place, direction: Array, slope: float, end: Place, flat: float)
         return above, rise if math.isfinite(rise) else math.inf
 
     low, high, at_low, at_high = 0.0, math.inf, slope, math.inf
-    length, rise = 1.0, rise if math.isfinite(rise) else math.inf
+    length, rise, side = 1.0, rise if math.isfinite(rise) else math.inf, 0
     for _ in range(_HALVINGS):
         if above <= hidden and abs(rise) <= flat * -slope:
             break
-        if rise < 0.0:
-            low, at_low = length, rise
+        # an end that stays counts for less and less (Dowell and Jarratt 1971): far out derivatives may be all alike
+        before, side = side, -1 if rise < 0.0 else 1
+        stays = 0.5 if side == before else 1.0
+        if side < 0:
+            low, at_low, at_high = length, rise, stays * at_high
         else:
-            high, at_high = length, rise
+            high, at_high, at_low = length, rise, stays * at_low
         if math.isinf(high):
             length *= 2.0
         elif math.isinf(at_high):
