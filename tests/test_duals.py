@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -456,6 +457,15 @@ def test_bounds_hold_against_refits(name, l1):
         slack = math.sqrt(2.0 * max(without.gap, 0.0) / primal.l2)
         assert np.linalg.norm(without.x - solution.x) <= bound + slack
         assert weight == solution.weights[row]
+
+
+def test_a_gap_over_a_ball_bounds_no_distance(monkeypatch):
+    problem = REGISTRY["RmaxPush"](X, Y, l2=0.3, loss="hinge")
+    solution = quiet(problem, tol=1e-8)
+    known = type(problem).certificate
+    assert np.isfinite(cr.leave_one_out(solution, [0]).distances).all()
+    monkeypatch.setattr(type(problem), "certificate", lambda *given: replace(known(*given), kind="ball"))
+    assert np.isinf(cr.leave_one_out(solution, [0]).distances).all()
 
 
 def test_the_bound_is_what_the_row_did():

@@ -1,6 +1,7 @@
 """Rates as constraints: what a feasible point promises, the bound, its proof, and infeasibility."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import cvxpy as cp
@@ -139,6 +140,22 @@ def test_a_certificate_that_solves_does_not_call_itself():
     shortest = cr.problems.RateConstrained(X, y, max_fpr=0.5, l2=1e9).solve().x
     least = 0.5 * 2.0**63 * float(shortest @ shortest)
     assert solution.value - solution.gap <= least <= solution.value
+
+
+def test_a_bound_over_a_ball_says_so(monkeypatch):
+    """What the Lagrangian proves over a ball alone is no bound everywhere."""
+    problem = RateConstrained(*data(), max_fpr=0.2, l2=0.1)
+    solution = problem.solve()
+    assert problem.certificate(solution).kind == "global"
+    lagrangian = type(problem.lagrangian(0.5))
+    known = lagrangian.certificate
+
+    def over_a_ball(*given):
+        return replace(known(*given), kind="ball", radius=7.0)
+
+    monkeypatch.setattr(lagrangian, "certificate", over_a_ball)
+    found = problem.certificate(solution)
+    assert (found.kind, found.radius) == ("ball", 7.0)
 
 
 def test_a_limit_that_does_not_bind_is_the_problem_without_it():

@@ -43,7 +43,7 @@ import numpy as np
 from convexrank.backend.design import entries, transposed_times, unpacked
 from convexrank.backend.progress import progress_bar
 from convexrank.core.minorants import EPS
-from convexrank.core.results import Solution, check_solution, problem_of
+from convexrank.core.results import Certificate, Solution, check_solution, problem_of
 from convexrank.data import check_flag, check_positive_weights, check_vector, read_array, shown
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.data.messages import progress_as_verbose
@@ -196,7 +196,12 @@ def _by_certificate(problem: Formulation, w: Array, row: int) -> float:
         without = problem.changed(sample_weight=weights)
     except ValueError:  # nothing would be left to rank
         return math.inf
-    return math.sqrt(2.0 * without.certificate(w).gap / problem.l2)
+    return _distance(without.certificate(w), problem.l2)
+
+
+def _distance(certificate: Certificate, l2: float) -> float:
+    """Return how far the minimiser may be by strong convexity; a gap over a ball says nothing of what is outside."""
+    return math.sqrt(2.0 * certificate.gap / l2) if certificate.kind == "global" else math.inf
 
 
 @dataclass(frozen=True)
@@ -335,5 +340,5 @@ def _at_solution(problem: LearnedDivergence, moved: Array, solution: Any) -> flo
     if solution is None:
         return math.nan
     point = problem.check_point(solution.x if isinstance(solution, Solution) else solution, "solution")
-    gaps = [made.certificate(point).gap for made in (problem, replace(problem, y=moved))]
-    return sum(math.sqrt(2.0 * gap / problem.l2) for gap in gaps)
+    both = problem, replace(problem, y=moved)
+    return sum(_distance(made.certificate(point), problem.l2) for made in both)

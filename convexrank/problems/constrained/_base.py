@@ -406,10 +406,10 @@ class HingeConstrained(Problem):
         if not math.isfinite(value):
             return Certificate(math.inf, value, -math.inf)
         multiplier, near, given = self._read(witness)
-        least = self.lagrangian(multiplier).certificate(near, given).lower_bound
+        found = self.lagrangian(multiplier).certificate(near, given)
         error = rounding(self.rows + self.dimension) * (1.0 + abs(value) + float(np.abs(x).sum()))
-        gap = max(value - self.dual_value(multiplier, least), 0.0) + error
-        return Certificate(gap, value, lower_bound(value, gap, error))
+        gap = max(value - self.dual_value(multiplier, found.lower_bound), 0.0) + error
+        return Certificate(gap, value, lower_bound(value, gap, error), found.kind, found.radius, found.metric)
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove that x satisfies the constraint, in rational numbers, and a bound on value − optimum.
