@@ -65,6 +65,11 @@ REASONS: dict[str, str] = {
         "Quality, not time. Sums over thresholds cannot say how two features act together; products of two can, and "
         "come near LightGBM's partial AUC, but not to the top of its list, which trees of more features order."
     ),
+    r", Spambase$": (
+        "Words make columns of zeros with a few large entries, so that a step crosses many kinks. The minimisers of "
+        "smooth functions are followed by some hundred Newton steps. A step with sums over pairs looks at each pair "
+        "of a positive and of a negative that counts, or may count, and at its part of the Hessian, 57 numbers."
+    ),
     r"weak l1": (
         "Of products more than 4 000 columns are in use, with 1 700 entries in a row: one Hessian takes some 10^11 "
         "operations, 3 s, and a way from 0 some dozens of them: two minutes, four times what is wanted. Rows are too "

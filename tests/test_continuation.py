@@ -247,14 +247,14 @@ def test_a_line_search_does_not_stop_beyond_a_kink():
 def test_widths_shrink_where_steps_promise_little_though_slopes_are_large(monkeypatch):
     """Heavy tails: beside their curvature l2 tells nothing of what is left. The planted bug asks l2 alone."""
     rng = np.random.default_rng(0)
-    X = rng.standard_t(1.5, size=(6_000, 10))
-    y = np.clip(X, -3.0, 3.0) @ rng.normal(size=10) / 3.0 + rng.normal(size=6_000) > 1.0
-    problem = cr.problems.RankDiscount(X, y, "identity", "hinge", qid=np.arange(6_000) // 10, l2=1e-3)
+    X = rng.standard_t(1.5, size=(20_000, 10))
+    y = np.clip(X, -3.0, 3.0) @ rng.normal(size=10) / 3.0 + rng.normal(size=20_000) > 1.0
+    problem = cr.problems.RankDiscount(X, y, "identity", "hinge", qid=np.arange(20_000) // 10, l2=1e-3)
     found = problem.solve("continuation")
     monkeypatch.setattr(continuation, "_LITTLE", 0.0)
     slower = problem.solve("continuation")
     assert found.converged
-    assert 3 * found.iterations < 2 * slower.iterations
+    assert 5 * found.iterations < 4 * slower.iterations
     assert abs(found.value - slower.value) <= found.gap + slower.gap
 
 

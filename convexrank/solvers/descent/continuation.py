@@ -44,7 +44,7 @@ _SHARE = 3.0
 _CLOSER = 0.6
 # A step that promises no more than this share of what the smoothing costs is not taken, where that is still too much:
 # what the slope and l2 alone say of the gain is far more where few rows of heavy tails bend the objective.
-_LITTLE = 0.01
+_LITTLE = 1e-3
 # Newton steps at a width after which it is raised again.
 _PATIENCE = 8
 # Newton steps at a width of many unknowns after which quasi-Newton steps go on.

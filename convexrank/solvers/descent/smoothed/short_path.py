@@ -3,6 +3,11 @@
 Near the minimiser the path is straight. The multipliers of the smooth function prove a bound that is off by the square
 of the width, and the path's tangent at width 0 leads to a point of about that value: a width of 1e-4 tells all digits,
 where a tangent of the risk itself, at one side of each kink, tells none.
+
+Newton steps are damped as by Levenberg and Marquardt (J. J. Moré, The Levenberg-Marquardt algorithm, Lecture Notes in
+Mathematics 630, 1978): by a multiple of the largest second derivatives seen. Beside a tiny l1 the multipliers of a very
+small width are too steep by rounding, and what that costs grows with the bound on the minimiser; mixed with a little of
+those for a smaller l1 they are nowhere too steep, and no bound is needed.
 """
 
 from __future__ import annotations
@@ -35,9 +40,10 @@ _DENSE, _LARGEST = 700, 1e9
 # Newton steps at the first width where no l2 bounds the minimiser, and else; the factor of the next one; the share of
 # the first below which all is rounding.
 _FEW, _STEPS, _SHRINK, _NARROWEST = 200, 1500, 0.1, 1e-10
-# Hard steps at a width after which one between is tried; the factor from which on none is. Of steps that are not hard
-# the promise is below a share of the value: sampled second derivatives take many to the last digits.
-_PATIENCE, _SLOWEST, _PATIENT, _NEAR = 12, 0.8, 100, 1e-9
+# Hard steps at a width after which one between is tried; after which where the factor is nearly 1, and from which factor
+# on. Of steps that are not hard the promise is below a share of the value: sampled second derivatives take many to the
+# last digits.
+_PATIENCE, _PATIENT, _SLOWEST, _NEAR = 12, 100, 0.8, 1e-9
 # After so many hard steps the next width is bolder, or less bold: by what powers of the factor.
 _EASY, _BOLDER, _HARD, _MEEKER = 4, 1.5, 7, 0.7
 # A step whose predicted decrease is below this share of the value is the last one of a width.
