@@ -40,9 +40,9 @@ _DENSE, _LARGEST = 700, 1e9
 # Newton steps at the first width where no l2 bounds the minimiser, and else; the factor of the next one; the share of
 # the first below which all is rounding.
 _FEW, _STEPS, _SHRINK, _NARROWEST = 200, 1500, 0.1, 1e-10
-# Hard steps at a width after which one between is tried; after which where the factor is nearly 1, and from which factor
-# on. Of steps that are not hard the promise is below a share of the value: sampled second derivatives take many to the
-# last digits.
+# Hard steps at a width after which one between is tried; the same where the factor is nearly 1, and from which one on.
+# Of steps that are not hard the promise is below a share of the value: sampled second derivatives take many to the last
+# digits.
 _PATIENCE, _PATIENT, _SLOWEST, _NEAR = 12, 100, 0.8, 1e-9
 # After so many hard steps the next width is bolder, or less bold: by what powers of the factor.
 _EASY, _BOLDER, _HARD, _MEEKER = 4, 1.5, 7, 0.7
