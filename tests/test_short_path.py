@@ -301,3 +301,12 @@ def test_of_few_rows_and_many_unknowns_each_pair_counts(l1):
     solution = problem.solve()
     assert solution.status is cr.Status.CONVERGED
     assert solution.iterations <= 60
+
+
+def test_where_the_slope_is_exactly_0_the_steps_end(monkeypatch):
+    """Found by the fuzzer: half of no slope is none, so that the last step of a width was taken a thousand times."""
+    problem = cr.problems.TopPush([[1.0], [2.0], [0.5], [0.0]], [1, 1, 0, 0], l1=0.5, l2=0.5)
+    start, seen, known = problem.solve("exact").x, [], short_path._Way.at
+    monkeypatch.setattr(short_path._Way, "at", lambda *given: seen.append(0) or known(*given))
+    assert path_end(problem, start, 1e-8) is not None
+    assert len(seen) < 100

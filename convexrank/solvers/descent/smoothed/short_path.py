@@ -361,7 +361,7 @@ class _Way:
                 return self.step(here)
             if fall <= _FLAT * scale:  # values do not tell any more, but the slope does
                 there = self.at(here.w + step, here.width)
-                nearer = float(np.linalg.norm(there.steepest)) <= 0.5 * float(np.linalg.norm(here.steepest))
+                nearer = float(np.linalg.norm(there.steepest)) < 0.5 * float(np.linalg.norm(here.steepest))
                 return (there, fall) if nearer else None
             if _REACHED * fall > most:  # a nearly singular Hessian promises more than there is
                 continue
