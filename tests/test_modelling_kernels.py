@@ -428,6 +428,20 @@ def test_columns_are_the_double_sum(function, apart):
             )
 
 
+@pytest.mark.parametrize("spread", [1.0, 400.0])
+def test_columns_between_grades_are_those_of_the_pairs_that_count(spread):
+    rng = np.random.default_rng(4)
+    x, columns, grades = spread * rng.normal(size=50), rng.normal(size=(50, 3)), rng.integers(0, 4, size=50)
+    query = np.sort(rng.integers(0, 3, size=50))
+    rows = Scores(Axis("rows", np.arange(50), np.ones(50), query, 3))
+    kernel = pair_kernel(PairSums(functions.softplus, rows, rows, grades.astype(float)))(x, x)
+    assert isinstance(kernel, exponentials.LogisticPairs) == (spread == 1.0)
+    counts, apart = (grades > grades[:, None]) & (query == query[:, None]), x[:, None] - x
+    exact = functions.softplus.slopes(apart)[1], functions.softplus.bend(apart)
+    for one, found in zip(exact, kernel.of_columns(columns), strict=True):
+        assert np.abs(found - (counts * one) @ columns).max() <= tolerance("summation") * 50
+
+
 def test_columns_of_some_rows_have_a_window_that_some_are_within():
     """There the slope jumps in the middle: a direction needs no more."""
     rng = np.random.default_rng(3)
