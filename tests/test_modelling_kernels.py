@@ -306,10 +306,12 @@ def test_nodes_of_very_many_pairs_are_the_double_sum(scale):
                 found += [proved.sums(weights, (order,), to_lower=to_lower)[0]]
             for one in found:
                 assert np.abs(one - whole).max() <= tolerance("summation") * size.max()
-    columns, up, low = rng.normal(size=(1000, 2)), np.arange(0, 3000, 3), np.arange(0, 1500, 7)
-    among = pairs.kernel_among(kernel, node, [x, y], up, low)
-    for found, exact in zip(among.of_columns(columns), values[1:], strict=True):
-        assert np.abs(found - exact[np.ix_(low, up)] @ columns).max() <= tolerance("summation") * 3000
+    columns = rng.normal(size=(3000, 2))
+    for up, low in ((np.arange(0, 3000, 3), np.arange(0, 1500, 7)), (np.arange(3000), np.arange(3, 1500))):
+        among = pairs.kernel_among(kernel, node, [x, y], up, low)
+        assert isinstance(among, interpolated.InterpolatedPairs) == (len(up) == 3000)
+        for found, exact in zip(among.of_columns(columns[up]), values[1:], strict=True):
+            assert np.abs(found - exact[np.ix_(low, up)] @ columns[up]).max() <= tolerance("summation") * 3000
 
 
 @pytest.mark.parametrize("scale", [0.1, 3.0, 1e3])

@@ -12,7 +12,7 @@ neighbouring grades, which are taken one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -42,6 +42,43 @@ def _basis() -> tuple[Array, Array]:
     angles = (np.arange(_NODES) + 0.5) * np.pi / _NODES
     orders = np.arange(_NODES)
     return np.cos(angles), np.cos(np.outer(angles, orders)) * np.where(orders, 2.0, 1.0) / _NODES
+
+
+@cache
+def _loops() -> tuple[Callable[..., None], ...]:
+    """Compile on first use: weights of rows as those of polynomials of cells, and values of these as those of rows."""
+    from convexrank.backend.numba_cache import compiled
+
+    # the terms of a row may be taken in any order, so that the processor computes several at a time
+    options: dict[str, Any] = {"fastmath": {"reassoc", "contract"}}
+
+    @compiled(**options)
+    def gather(polynomials: Array, weights: Array, cell: Array, sums: Array) -> None:  # pragma: no cover
+        for row in range(len(cell)):
+            own, weight = sums[cell[row]], weights[row]
+            for m in range(polynomials.shape[1]):
+                own[m] += weight * polynomials[row, m]
+
+    @compiled(**options)
+    def spread(
+        polynomials: Array, coefficients: Array, cell: Array, found: Array
+    ) -> None:  # pragma: no cover
+        for row in range(len(cell)):
+            own, total = coefficients[cell[row]], 0.0
+            for m in range(polynomials.shape[1]):
+                total += own[m] * polynomials[row, m]
+            found[row] = total
+
+    @compiled()
+    def fill(place: Array, polynomials: Array) -> None:  # pragma: no cover
+        for row in range(len(place)):
+            before, last, twice = 1.0, place[row], 2.0 * place[row]
+            polynomials[row, 0], polynomials[row, 1] = before, last
+            for m in range(2, polynomials.shape[1]):
+                before, last = last, twice * last - before
+                polynomials[row, m] = last
+
+    return gather, spread, fill
 
 
 @cache
@@ -113,33 +150,56 @@ def _rows_by(segment: Array, count: int) -> Iterator[Array]:
     yield from (order[start:end] for start, end in pairwise(ends.tolist()))
 
 
+def _short(cells: Array) -> Array:
+    """Return numbers of cells as short integers where they are few, which are sorted faster."""
+    first = cells.min()
+    return (cells - first).astype(np.int16) if cells.max() - first < np.iinfo(np.int16).max else cells
+
+
 class _Side:
     """Rows of one side by cell, and Chebyshev's polynomials at their places in the cells."""
 
     def __init__(self, rows: Array, scores: Array, centre: float) -> None:
         cells = np.floor(scores)
-        order = np.argsort(cells, kind="stable")
+        order = np.argsort(_short(cells), kind="stable")
         self.rows, scores, cells = rows[order], scores[order], cells[order]
         self.scores = scores - centre  # of cells far apart; near ones differ by whole numbers
         self.begins = np.flatnonzero(np.append(True, cells[1:] != cells[:-1]))
         self.cells = cells[self.begins]
         self.cell = np.repeat(np.arange(len(self.begins)), np.diff(self.begins, append=len(cells)))
-        place = 2.0 * (scores - cells) - 1.0
-        self.polynomials = np.empty((_NODES, len(rows)))
-        self.polynomials[0], self.polynomials[1] = 1.0, place
-        for m in range(2, _NODES):
-            np.multiply(2.0 * place, self.polynomials[m - 1], out=self.polynomials[m])
-            self.polynomials[m] -= self.polynomials[m - 2]
+        self.polynomials = np.empty((len(rows), _NODES))
+        _loops()[2](2.0 * (scores - cells) - 1.0, self.polynomials)
 
     def gathered(self, weights: Array) -> tuple[Array, Array, Array]:
         """Return weights of the nodes of each cell, the weight of each cell, and that times the scores."""
-        weights = weights[self.rows]
-        sums = np.add.reduceat(self.polynomials * weights, self.begins, axis=1)
-        return _basis()[1] @ sums, sums[0], np.add.reduceat(weights * self.scores, self.begins)
+        weights, sums = weights[self.rows], np.zeros((len(self.cells), _NODES))
+        _loops()[0](self.polynomials, weights, self.cell, sums)
+        return sums @ _basis()[1].T, sums[:, 0], np.add.reduceat(weights * self.scores, self.begins)
 
     def spread(self, nodes: Array) -> Array:
         """Return the values at the rows of the polynomials with these values at the nodes."""
-        return np.einsum("mr,mr->r", (_basis()[1].T @ nodes)[:, self.cell], self.polynomials)
+        found = np.empty(len(self.rows))
+        _loops()[1](self.polynomials, nodes @ _basis()[1], self.cell, found)
+        return found
+
+    @cached_property
+    def stretches(self) -> list[slice]:
+        """The rows of each cell."""
+        ends = np.append(self.begins, len(self.rows)).tolist()
+        return [slice(*both) for both in pairwise(ends)]
+
+    def gathered_columns(self, weights: Array) -> tuple[Array, Array]:
+        """Return weights of the nodes of each cell, and of the cells, for columns of weights."""
+        weights = weights[self.rows]
+        sums = np.array([self.polynomials[rows].T @ weights[rows] for rows in self.stretches])
+        return _basis()[1] @ sums, sums[:, 0]
+
+    def spread_columns(self, nodes: Array) -> Array:
+        """Return the values at the rows, in the order that these were given in, of columns of polynomials."""
+        found = np.empty((len(self.rows), nodes.shape[2]))
+        for rows, coefficients in zip(self.stretches, _basis()[1].T @ nodes, strict=True):
+            found[self.rows[rows]] = self.polynomials[rows] @ coefficients
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,12 +226,12 @@ class _Both:
         """Return the sums for the rows of one side, by cell."""
         here, there = (self.upper, self.lower) if to_lower else (self.lower, self.upper)
         nodes, whole, moments = here.gathered(weights)
-        found = [np.zeros((_NODES, len(there.cells))) for _ in derivatives]
+        found = [np.zeros((len(there.cells), _NODES)) for _ in derivatives]
         for offset, low, up in self.near:
             source, target = (up, low) if to_lower else (low, up)
             for sums, j in zip(found, derivatives, strict=True):
                 table = _between(j, offset)
-                sums[:, target] += (table if to_lower else table.T) @ nodes[:, source]
+                sums[target] += nodes[source] @ (table.T if to_lower else table)
         # cells far below a lower cell, or far above an upper one
         cuts = np.searchsorted(
             here.cells, there.cells + (-_FAR if to_lower else _FAR), "right" if to_lower else "left"
@@ -183,6 +243,18 @@ class _Both:
         sign = 1.0 if to_lower else -1.0
         far = sign * (there.scores * mass - moment), mass, 0.0
         return [there.spread(sums) + far[j] for sums, j in zip(found, derivatives, strict=True)]
+
+    def of_columns(self, weights: Array) -> list[Array]:
+        """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns of weights of the upper rows."""
+        nodes, whole = self.upper.gathered_columns(weights)
+        found = np.zeros((2, len(self.lower.cells), *nodes.shape[1:]))
+        for offset, low, up in self.near:
+            for sums, j in zip(found, (1, 2), strict=True):
+                sums[low] += _between(j, offset) @ nodes[up]
+        cuts = np.searchsorted(self.upper.cells, self.lower.cells - _FAR, "right")
+        above = np.insert(np.cumsum(whole, axis=0), 0, 0.0, axis=0)[cuts]
+        found[0] += above[:, None]  # of cells far below slopes are 1
+        return [self.lower.spread_columns(sums) for sums in found]
 
 
 class InterpolatedPairs:
@@ -233,3 +305,9 @@ class InterpolatedPairs:
             ):
                 sums[rows] += part
         return found
+
+    def of_columns(self, weights: Array) -> tuple[Array, Array]:
+        """Return Σ w φ′ and Σ w φ″ of the lower rows, of columns of weights, where each upper row is a partner."""
+        (block,) = self.blocks
+        slopes, bends = (self.factor * part for part in block.of_columns(weights))
+        return slopes, bends

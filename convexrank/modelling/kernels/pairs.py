@@ -40,6 +40,8 @@ Array = np.ndarray
 _BLOCK, _KEPT = 1 << 16, 1 << 21
 # Upper rows within the width of a hinge that tell how many of all rows are near its kink.
 _WITHIN = 64
+# So many pairs, with many columns of weights, take longer one by one than by cells.
+_MANY_PAIRS = 2_000_000
 # Up to this many grades of a query are split by their bits.
 _FEW_GRADES = 32
 
@@ -79,7 +81,7 @@ def is_running(node: PairSums) -> bool:
 
 
 def _logistic(node: PairSums, upper: Array, lower: Array) -> PairKernel:
-    factor = float(node.function.slopes(np.zeros(1))[1][0]) * 2.0
+    factor = _factor(node)
     if parts := interpolated_parts(node):
         rest = None
         if parts.rest is not None:
@@ -87,6 +89,11 @@ def _logistic(node: PairSums, upper: Array, lower: Array) -> PairKernel:
             rest = rows, _one_by_one(others, node.function, factor, upper[rows], lower[rows])
         return InterpolatedPairs(parts.blocks, factor, upper, lower, rest)
     return _one_by_one(node, node.function, factor, upper, lower)
+
+
+def _factor(node: PairSums) -> float:
+    """By how much more than log(1 + e^x) a multiple of it is."""
+    return float(node.function.slopes(np.zeros(1))[1][0]) * 2.0
 
 
 def _one_by_one(node: PairSums, function: Function, factor: float, upper: Array, lower: Array) -> PairKernel:
@@ -395,8 +402,9 @@ def kernel_among(kernel: Any, node: PairSums, scores: list[Array], up: Array, lo
     if isinstance(kernel, WindowedPairs):
         return kernel.among(up, low)
     some, upper, lower = some_rows(node, up, low), scores[0][up], scores[1][low]
-    if isinstance(kernel, InterpolatedPairs):  # many columns take less time than each by itself
-        return _one_by_one(some, node.function, kernel.factor, upper, lower)
+    if node.function.multiple_of is functions.softplus and some.pair_count >= _MANY_PAIRS:
+        block = np.arange(len(up)), np.arange(len(low))
+        return InterpolatedPairs([block], _factor(node), upper, lower)
     return pair_kernel(some)(upper, lower)
 
 
