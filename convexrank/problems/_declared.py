@@ -205,7 +205,6 @@ class Declared(LinearScores):
             self.l2,
             self._column_scales,
             self._row_lengths,
-            self._pairwise_curvature,
             self.scores,
             self._risk_and_score_gradient,
             self._score_products,

@@ -24,12 +24,18 @@ from convexrank.backend.design import (
 )
 from convexrank.modelling.curvature import Columns, columns_of
 from convexrank.modelling.expressions import Affine, Elementwise, Highest, PairSums, SharedMeans, is_curved
-from convexrank.modelling.hessian_products import gradient_moved
+from convexrank.modelling.hessian_products import gradient_moved, has_pair_hessian, pair_hessian
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.kernels.pairs import WindowedPairs, kernel_among, some_pairs
 from convexrank.modelling.recession import shift
 from convexrank.modelling.smoothing.merging import of_queries
-from convexrank.modelling.smoothing.programs import Smoothed, Smoothing, SmoothRisk, sums_pairs_only
+from convexrank.modelling.smoothing.programs import (
+    Smoothed,
+    Smoothing,
+    SmoothRisk,
+    one_by_one,
+    sums_pairs_only,
+)
 
 Array = np.ndarray
 
@@ -37,6 +43,8 @@ Array = np.ndarray
 # for the others: a direction may be rough, where it ends is decided by the gradient. As many do as take little time: of
 # few rows and many unknowns each pair counts.
 _PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN, _PRODUCTS = 10, 200, 1_000_000_000
+# Without kinks all of them count, where there are no more than so many to be added up one by one for all unknowns.
+_SUMMED = 200_000_000
 # So many pairs tell how shares of upper rows move; from so many pairs on sums of columns take less time than products.
 _ENTRIES, _MANY = 2_000_000, 5_000
 # Of so many columns for each query products with all of them take longer, however few pairs there are.
@@ -78,6 +86,14 @@ class SmoothedRisks:
     def lists_pairs(self) -> bool:
         """Whether pairs are listed for second derivatives; else these are products of the whole expression."""
         return sums_pairs_only(self.smoothing.program)
+
+    @cached_property
+    def tells_all_pairs(self) -> bool:
+        """Whether sums over all pairs for each column give the Hessian: where all of them bend a risk without kinks."""
+        program = self.smoothing.program
+        if not (program.smooth and program.has_pairs and has_pair_hessian(program)):
+            return False
+        return one_by_one(program) * self.X.shape[1] <= _SUMMED
 
     @cached_property
     def tops(self) -> list[tuple[int, Array, int]] | None:
@@ -374,6 +390,8 @@ class _Listed:
 
     def matrix(self) -> Array:
         """Return the Hessian; about a common centre where a shift of all scores does not matter."""
+        if self.risks.tells_all_pairs:
+            return pair_hessian(self.here.program, self.here.scores, dense(self.risks.X))[2]
         rows, bends, columns, rates = self._form
         X, whole = entries(self.risks.X), float(bends.sum())
         centre = np.zeros(X.shape[1])

@@ -198,8 +198,6 @@ class HessianProducts(Face):
         Scales of the unknowns that equalise their effects on the objective.
     row_lengths : ndarray, shape (n,)
         Euclidean lengths of the rows of X.
-    pairwise : bool
-        Whether a product with the Hessian runs over all pairs.
     scores : callable
         Takes w to the scores.
     value_and_gradient : callable
@@ -217,7 +215,6 @@ class HessianProducts(Face):
     l2: float
     column_scales: Array
     row_lengths: Array
-    pairwise: bool
     scores: Callable[[Array], Array]
     value_and_gradient: Callable[[Array], tuple[float, Array]]
     products: Callable[[Array], ScoreProducts]

@@ -68,20 +68,22 @@ _STEP = 1e-4
 
 
 def can_be_smooth(program: Program) -> bool:
-    """Whether there are atoms with smoother ones below them, among them all with kinks, and conjugates for bounds."""
+    """Whether all atoms with kinks have smooth ones below them, and conjugates for bounds."""
     known = all(function.smooth or function.smoothed is not None for function in program.functions)
-    smoother = not program.smooth or any(isinstance(node, LogSumExp) for node in program.nodes)
-    return smoother and known and conjugate.has_conjugate(program)
+    return known and conjugate.has_conjugate(program)
 
 
 def is_cheap(program: Program) -> bool:
     """Return whether second derivatives of smooth programs are not too many products of the whole expression."""
-    pairs = [node for node in program.nodes if isinstance(node, PairSums)]
-    return sum(map(_one_by_one, pairs)) <= _BLOCKED or sums_pairs_only(program)
+    return one_by_one(program) <= _BLOCKED or sums_pairs_only(program)
+
+
+def one_by_one(program: Program) -> int:
+    """Return the number of pairs that are not added up together."""
+    return sum(_one_by_one(node) for node in program.nodes if isinstance(node, PairSums))
 
 
 def _one_by_one(node: PairSums) -> int:
-    """Return the number of pairs that are not added up together."""
     if node.function.coefficients or node.function.window or node.function is functions.exp:
         return 0
     parts = interpolated_parts(node)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from convexrank.data import check_flag, check_integer, check_positive, keep_chec
 from convexrank.solvers.row_faces import FiniteSum, Lipschitz
 
 Array = np.ndarray
+
+# After so many accelerated steps Newton's method is tried.
+_MANY = 100
+_BY_NEWTON = "after 100 steps it went on by Newton's method, with l1"
 
 
 @dataclass(frozen=True)
@@ -195,6 +199,9 @@ class Accelerated:
     A published field (``oracle="projection"``) has no function values. The same steps are then taken along the field,
     with its published constant. There is no guarantee, because the field is not a gradient; the residual decides.
 
+    After 100 steps with line search, of no more than 700 weights, Newton's method is tried from there: the quadratic
+    with l1 is minimised in each of its steps. Where it ends at the optimum the message says so.
+
     Parameters
     ----------
     growth, shrinkage : float
@@ -203,6 +210,8 @@ class Accelerated:
         With line search: number of iterations between two evaluations of the gap, each of which needs another gradient.
     line_search : bool, optional
         Whether to search for the constant by function values; by default only if the problem has no known constant.
+    hand_over : bool
+        Whether Newton's method is tried after many steps.
 
     References
     ----------
@@ -222,6 +231,7 @@ class Accelerated:
     shrinkage: float = 0.9
     check_every: int = 10
     line_search: bool | None = None
+    hand_over: bool = True
 
     name = "accelerated"
     requires = frozenset({"Proximal"})
@@ -231,7 +241,7 @@ class Accelerated:
     def __post_init__(self) -> None:
         check_factors(self)
         keep_checked(self, check_integer, "check_every", minimum=1)
-        keep_checked(self, check_flag, "line_search")
+        keep_checked(self, check_flag, "line_search", "hand_over")
 
     def init(self, problem: Proximal | Solvable, x0: Array) -> State:
         """Start at the nearest feasible point."""
@@ -249,6 +259,8 @@ class Accelerated:
         if not offers(problem, Proximal) or isinstance(state.memory, _Known):
             return _known_step(problem, state)
         memory: _Momentum = state.memory
+        if self.hand_over and memory.count == _MANY and (found := _by_newton(problem, state)) is not None:
+            return found
         z = memory.extrapolated
         smooth, gradient = problem.smooth_value_and_gradient(z)
         lipschitz = memory.lipschitz * self.shrinkage
@@ -269,6 +281,14 @@ class Accelerated:
         if count % self.check_every == 0 or not np.any(moved):
             residual = problem.gap_estimate(x, value, slope)
         return State(x, value, residual, _Momentum(extrapolated, t, lipschitz, count))
+
+
+def _by_newton(problem: Solvable, state: State) -> State | None:
+    """Return the state where Newton's method with l1 ends; None where it has no second derivatives, or does not end."""
+    from convexrank.solvers.descent.smoothed.short_path import path_end  # few solves need it
+
+    found = path_end(cast(Convex, problem), state.x, state.tol)
+    return None if found is None else found.after(state, _BY_NEWTON)
 
 
 @dataclass(frozen=True)

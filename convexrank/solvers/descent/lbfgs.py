@@ -16,7 +16,7 @@ from convexrank.core.certificates import strength_near
 from convexrank.core.loop import State, scale_of
 from convexrank.core.score_model import SampledCurvature
 from convexrank.data import check_flags, check_integer, keep_checked
-from convexrank.solvers.row_faces import HessianProducts, Sample, Sampled
+from convexrank.solvers.row_faces import Sample, Sampled
 from convexrank.solvers.through_another import HandedOver
 
 Array = np.ndarray
@@ -54,8 +54,9 @@ class LBFGS:
     their weight in it where the formulation knows the weights, replaces the identity in the first estimate, which saves
     most steps over all rows.
 
-    Every 50 steps the rate is looked at. Where it promises 150 steps more, and a product with the Hessian costs about
-    as much as a gradient, :class:`NewtonCG` goes on from there, and the message says so.
+    Every 50 steps the rate is looked at. Where it promises 150 steps more, and products with the Hessian are known,
+    :class:`NewtonCG` goes on from there, and the message says so. A product takes one to four times as long as a
+    gradient, also where both run over pairs.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ class LBFGS:
         state = _without_misleading_metric(problem, state)
         memory: _Memory = state.memory
         if self.hand_over and state.iteration and state.iteration % _LOOKED == 0:
-            if _is_slow(state) and _has_cheap_products(problem):
+            if _is_slow(state) and "HessianProducts" in problem.capabilities:
                 return _by_newton(problem, state)
             state = replace(state, memory=(memory := replace(memory, looked=state.residual)))
         oracle = _Cached(self._oracle(problem, state), memory.units)
@@ -190,11 +191,6 @@ class _Memory:
     curvature: SampledCurvature | None = None
     first: float = 0.0  # the residual at the start
     looked: float = 0.0  # and where the rate was last looked at
-
-
-def _has_cheap_products(problem: Smooth) -> bool:
-    """Return whether Newton's method may go on, at a cost like that of gradients."""
-    return "HessianProducts" in problem.capabilities and not problem.face(HessianProducts).pairwise
 
 
 def _by_newton(problem: Smooth, state: State) -> State:
