@@ -15,6 +15,7 @@ from convexrank.modelling.groups import Groups
 from convexrank.modelling.hessian_products import has_pair_hessian, hessian_product, pair_hessian
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.programs import smooth_atom
+from convexrank.problems import _smoothed_weights
 from tests.random_expressions import random_instance, scores_apart
 from tests.tolerances import tolerance
 
@@ -93,6 +94,24 @@ def test_second_derivatives_of_pairs_of_multiples_are_those_of_a_double_loop(upp
     assert near(in_scores(smooth, scores), wanted)
     assert near(products(smooth, scores).diagonal, np.diag(wanted))
     assert near(pair_hessian(smooth, scores, X)[2], X.T @ wanted @ X)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_second_derivatives_in_weights_of_pairs_without_kinks_are_those_of_all_pairs(loss, monkeypatch):
+    """Of very many pairs, some of which tell it roughly: the planted bug."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(600, 3)), np.arange(600) % 2
+    problem = cr.problems.ConvexRisk(X, y, loss, l1=0.1)
+    w = rng.normal(size=3)
+    scores = X @ w
+    turn = hessian_product(problem.program, scores)
+    wanted = np.stack([X.T @ turn(column) for column in X.T])
+    found = problem._smoothed(w, 1.0).matrix()
+    size = np.abs(wanted).max()
+    assert np.abs(found - wanted).max() <= CLOSE * size
+    monkeypatch.setattr(_smoothed_weights, "_SUMMED", -1)
+    rough = problem.changed(l1=0.2)._smoothed(w, 1.0).matrix()
+    assert 1e-6 * size < np.abs(rough - wanted).max() < 0.1 * size
 
 
 def test_shares_of_small_weights_move_as_differences_say():

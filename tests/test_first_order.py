@@ -390,3 +390,21 @@ def test_sparse_features_take_the_same_steps(oracle):
     assert sparse.issparse(thin.X)
     a, b = path(dense, Accelerated(), 8), path(thin, Accelerated(), 8)
     assert a == pytest.approx(b, abs=tolerance("summation"))
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # 300 steps are few
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "exponential"])
+@pytest.mark.parametrize("price", [1.0, 2.0])
+def test_newtons_method_with_l1_goes_on_after_many_accelerated_steps(loss, price):
+    """To the optimum of the exact model; alone, the steps are far from it three times as many later."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 8)) * np.logspace(0.0, -2.0, 8) @ rng.normal(size=(8, 8))
+    y = X @ rng.normal(size=8) + 0.05 * rng.normal(size=60) > 0.0
+    problem = cr.problems.Push(X, y, cr.prices.Power(price), loss, l1=1e-2)
+    found, exact = problem.solve("accelerated"), problem.solve("exact")
+    assert "Newton's method" in found.message
+    assert found.converged
+    assert abs(found.value - exact.value) <= found.gap + exact.gap
+    alone = problem.solve(Accelerated(hand_over=False), max_iter=300)
+    assert not alone.converged
+    assert alone.value > found.value

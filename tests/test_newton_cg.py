@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_breast_cancer
 
 import convexrank as cr
 from convexrank.core.score_model import ScoreProducts
@@ -180,6 +181,21 @@ def test_lbfgs_that_is_slow_hands_over_and_says_so():
     assert found.iterations < plain.iterations
     assert abs(found.value - plain.value) <= found.gap + plain.gap
     assert "handed over" not in problem.changed(l2=0.1).solve("lbfgs").message
+
+
+@pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # 300 steps are few
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_slow_steps_on_pairs_are_followed_by_newtons_method_too(loss):
+    """On real rows that are nearly separable: alone, the steps do not end."""
+    rows, y = load_breast_cancer(return_X_y=True)
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    problem = cr.problems.Push(rows, 1 - y, cr.prices.Power(1), loss, l2=1e-3)
+    found, newton = problem.solve(), problem.solve("newton-cg")
+    assert "handed over to newton-cg" in found.message
+    assert found.converged
+    assert found.iterations < 300
+    assert not problem.solve(LBFGS(hand_over=False), max_iter=300).converged
+    assert abs(found.value - newton.value) <= found.gap + newton.gap
 
 
 def test_a_gentler_risk_has_smaller_powers_and_the_same_slope_at_0():
