@@ -101,7 +101,6 @@ class HessianProducts(Ridge):
             L2,
             np.ones(A.shape[1]),
             np.linalg.norm(A, axis=1),
-            False,
             lambda w: A @ w,
             risk,
             lambda scores: ScoreProducts(*risk(scores), np.ones(len(scores)), np.copy),

@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_breast_cancer
 
 import convexrank as cr
 from convexrank.core.minorants import model_minimum
@@ -133,3 +134,19 @@ def test_tangents_that_are_all_flat_end_at_once(d, strong):
     solution = problem.solve("bundle")
     assert solution.converged
     assert not solution.x.any()
+
+
+@pytest.mark.filterwarnings(
+    "ignore::convexrank.core.results.ConvergenceWarning"
+)  # nothing is within rounding
+def test_a_path_that_does_not_end_is_gone_on_from():
+    """From its lowest point, and with its evidence: alone, the method is far from both after as many steps."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    problem = cr.problems.ConvexRisk(X, 1 - y, "hinge", l1=1e-6)
+    found, alone = (
+        problem.solve(bundle.Bundle(newton=newton), tol=1e-15, max_iter=12) for newton in (True, False)
+    )
+    assert found.status is alone.status is cr.Status.MAX_ITER
+    assert 2.0 * found.value < alone.value
+    assert found.gap < 0.01 * alone.gap

@@ -443,12 +443,23 @@ def test_shares_of_the_lowest_are_the_best_for_all_lower_rows():
         assert found.value - values.max() < 1e-4
 
 
-def test_a_smooth_risk_has_no_smoothing():
+def test_a_smooth_risk_is_its_own_smooth_function():
+    """At any width; it is asked for with l1 alone."""
+
     class Plain(cr.Formulation):
         def risk(self, f):
             return mean(softplus(-f.positive))
 
-    assert not Plain(*binary(), l2=0.1)._has_smoothing
+    X, y = binary()
+    names = {"Smoothable", "SmoothBelow"}
+    assert names.isdisjoint(Plain(X, y, l2=0.1).capabilities)
+    problem, w = Plain(X, y, l1=0.1), np.random.default_rng(0).normal(size=X.shape[1])
+    assert names & problem.capabilities == {"SmoothBelow"}
+    risk, slope = problem.risk_and_subgradient(w)
+    for width in (1e-6, 1.0, 100.0):
+        found = problem._smoothed(w, width)
+        assert found.value == found.risk == pytest.approx(risk, abs=SUMS)
+        assert np.allclose(found.slope, slope, atol=SUMS)
 
 
 # --- what nothing but the definition says -----------------------------------------------------------------------------

@@ -172,7 +172,7 @@ class Bundle:
         memory: _Memory = state.memory
         if memory.steps == _LOOKED and (found := self._at_zero(problem, state)):
             return found
-        if memory.steps == min(_FIRST, self.patience) and (found := self._followed(problem, state, state.x)):
+        if memory.steps == min(_FIRST, self.patience) and (found := self._followed(problem, state)):
             return found
         if memory.steps == self.patience and (found := self._suggested(problem, state)):
             return found
@@ -222,7 +222,8 @@ class Bundle:
             radius=memory.radius * 4.0 if at_radius and memory.radius < 1e8 else memory.radius,
             trust=max(trust, 1e-9 * (1.0 + float(np.linalg.norm(x)))),
             # a wider search region voids what was proved within the narrower one
-            lower=-math.inf if at_radius else lower,
+            lower=memory.told if at_radius else lower,
+            told=memory.told,
             idle=0 if lower > memory.lower or value < state.value else memory.idle + 1,
             steps=memory.steps + 1,
         )
@@ -232,9 +233,17 @@ class Bundle:
             residual, witness = near, _witness(memory, weights)
         return State(x, value, residual, after, after.idle > 100, witness, note=state.note)
 
-    def _followed(self, problem: Convex, state: State, point: Array) -> State | None:
-        """Return the state at the end of the path of smooth minimisers from a point, where that is the optimum."""
-        return self._ended(state, path_end(problem, point, state.tol) if self.newton else None, FOLLOWED)
+    def _followed(self, problem: Convex, state: State, point: Array | None = None) -> State | None:
+        """Return the state at the end of the path of smooth minimisers from a point, where that is the optimum.
+
+        From the best point so far any lower point is of use.
+        """
+        rough = point is None
+        start = state.x if point is None else point
+        found = path_end(problem, start, state.tol, rough) if self.newton else None
+        ended = found is not None and found.is_within(state.tol)
+        lower = found is not None and found.value < state.value
+        return self._ended(state, found, FOLLOWED if ended else state.note) if ended or lower else None
 
     def _at_zero(self, problem: Convex, state: State) -> State | None:
         """Return the state at 0 with evidence, if that is the minimum; not asked where a step has led below it."""
@@ -245,9 +254,10 @@ class Bundle:
     def _ended(state: State, found: PathEnd | None, note: str) -> State | None:
         if found is None:
             return None
-        after = found.after(state, note)
-        place = state.memory.span.coordinates(after.x)
-        return replace(after, memory=replace(state.memory, steps=state.memory.steps + 1, place=place))
+        after, memory = found.after(state, note), state.memory
+        place, told = memory.span.coordinates(after.x), after.value - after.residual
+        known = {"steps": memory.steps + 1, "place": place, "told": told, "lower": max(memory.lower, told)}
+        return replace(after, memory=replace(memory, **known))
 
     def _suggested(self, problem: Convex, state: State) -> State | None:
         """Return the state at the end of the path from the minimiser of the exact model, or at that minimiser."""
@@ -284,6 +294,7 @@ class _Memory:
     radius: float  # where a minimiser is looked for, when nothing else bounds it
     trust: float  # how far from the best point the model is trusted
     lower: float = -math.inf  # the best lower bound proved so far
+    told: float = -math.inf  # that of the path of smooth minimisers
     idle: int = 0
     steps: int = 0
 

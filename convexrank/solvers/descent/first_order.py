@@ -285,6 +285,8 @@ class Accelerated:
 
 def _by_newton(problem: Solvable, state: State) -> State | None:
     """Return the state where Newton's method with l1 ends; None where it has no second derivatives, or does not end."""
+    if "SmoothBelow" not in problem.capabilities:
+        return None
     from convexrank.solvers.descent.smoothed.short_path import path_end  # few solves need it
 
     found = path_end(cast(Convex, problem), state.x, state.tol)

@@ -37,7 +37,7 @@ FOLLOWED = "it ended along the minimisers of smooth functions below the risk"
 
 # Unknowns up to which the Hessian is a matrix, and products of entries of X up to which there is time for some.
 _DENSE, _LARGEST = 700, 1e9
-# Newton steps at the first width where no l2 bounds the minimiser, and else; the factor of the next one; the share of
+# Newton steps at the first width where nothing bounds the minimiser, and else; the factor of the next one; the share of
 # the first below which all is rounding.
 _FEW, _STEPS, _SHRINK, _NARROWEST = 200, 1500, 0.1, 1e-10
 # Hard steps at a width after which one between is tried; the same where the factor is nearly 1, and from which one on.
@@ -95,6 +95,10 @@ class PathEnd:
     gap: float
     witness: Witness | None
 
+    def is_within(self, tol: float) -> bool:
+        """Return whether the gap is small enough."""
+        return self.gap <= tol * scale_of(self.value)
+
     def beside(self, other: PathEnd) -> PathEnd:
         """Return this end, the point of which is no worse, with the better evidence of the two."""
         lower = other.value - other.gap
@@ -109,11 +113,11 @@ class PathEnd:
         return replace(state, x=end.w, value=end.value, residual=end.gap, witness=end.witness, note=note)
 
 
-def path_end(problem: Convex, point: Array, tol: float) -> PathEnd | None:
+def path_end(problem: Convex, point: Array, tol: float, rough: bool = False) -> PathEnd | None:
     """Follow the path from a point until the gap is small, or smaller widths are rounding.
 
     None where that leaves a gap above the tolerance, the problem has no such functions, or too many unknowns. Past the
-    deadline the best point so far is the end.
+    deadline the best point so far is the end, and where a rough end is asked for.
 
     Parameters
     ----------
@@ -123,20 +127,26 @@ def path_end(problem: Convex, point: Array, tol: float) -> PathEnd | None:
         The start.
     tol : float
         The gap that is enough, per max(1, |value|).
+    rough : bool
+        Whether the best point is of use with a larger gap, too.
     """
     penalty = problem.penalty
     if not _has_path(problem):
         return None
     way = _Way(problem, penalty)
     try:
-        return _followed(way, point, tol)
+        found = _followed(way, point, tol)
     except OutOfTimeError:
-        return None if way.lowest is None else way.proved(way.lowest)
+        found, rough = None, True
+    if rough:
+        return way.proved(way.lowest) if found is None and way.lowest is not None else found
+    return found if found is not None and found.is_within(tol) else None
 
 
 def _followed(way: _Way, point: Array, tol: float) -> PathEnd | None:
     penalty, face = way.penalty, way.problem.face(Smoothable)
-    first, most = face.unit, _STEPS if penalty.bounded else _FEW
+    has_minimiser = penalty.l1 > 0.0 and math.isfinite(way.problem.face(Shape).risk_infimum)
+    first, most = face.unit, _STEPS if penalty.bounded or has_minimiser else _FEW
     there = way.settled(way.at(point, first), most)
     if there is None and penalty.l2 > 0.0 and face.first_width() > first:  # where scores are large
         there = way.settled(way.at(point, face.first_width()), _STEPS)
@@ -152,7 +162,7 @@ def _followed(way: _Way, point: Array, tol: float) -> PathEnd | None:
     ):
         width, patience = shrink * here.width, _PATIENCE if shrink < _SLOWEST else min(_PATIENT, steps)
         there = way.settled(way.at(here.at(width), width), steps, patience)
-        if there is None and best.gap <= tol * scale_of(best.value):
+        if there is None and best.is_within(tol):
             break
         if there is None:  # too far: a width between
             steps, shrink = steps - patience, math.sqrt(shrink)
@@ -187,7 +197,9 @@ def end_at_zero(problem: Convex, tol: float) -> PathEnd | None:
         if here.value < least:
             return None
     end, value = way.end(here, zero), problem.risk_and_subgradient(zero)[0]
-    return way.proved_to(tol, PathEnd(zero, value, end.gap + max(value - end.value, 0.0), end.witness), here)
+    gap = end.gap + max(value - end.value, 0.0)
+    found = way.proved_to(tol, PathEnd(zero, value, gap, end.witness), here)
+    return found if found.is_within(tol) else None
 
 
 def _has_path(problem: Convex) -> bool:
@@ -411,12 +423,11 @@ class _Way:
         gap = min(gap, value - problem.face(Shape).risk_infimum)
         return PathEnd(x, value, gap, Witness(there.w[None, :], np.ones(1), np.array([there.width])))
 
-    def proved_to(self, tol: float, end: PathEnd, there: _There) -> PathEnd | None:
-        """Return an end where the gap is small enough, if need be by the multipliers of a point made less steep."""
-        enough = tol * scale_of(end.value)
-        if end.gap > enough and self.penalty.l1 > 0.0 and not self.penalty.l2 > 0.0:
+    def proved_to(self, tol: float, end: PathEnd, there: _There) -> PathEnd:
+        """Return an end, where its gap is too large by the multipliers of a point made less steep, if these help."""
+        if not end.is_within(tol) and self.penalty.l1 > 0.0 and not self.penalty.l2 > 0.0:
             end = self.less_steep(there, end)
-        return end if end.gap <= enough else None
+        return end
 
     def less_steep(self, there: _There, best: PathEnd) -> PathEnd:
         """Return an end with evidence that is nowhere steeper than l1 is strong, which needs no bound on the minimiser.
