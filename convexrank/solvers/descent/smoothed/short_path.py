@@ -50,9 +50,9 @@ _EASY, _BOLDER, _HARD, _MEEKER = 4, 1.5, 7, 0.7
 _FLAT = 1e-14
 # One below this share may be hidden by rounding, where no step descends.
 _HIDDEN = 1e-11
-# The share of a promise that a step is to keep, the least damping and the most, as shares of second derivatives, and
-# the factor from one to the next.
-_REACHED, _DAMPED, _HARDER = 0.05, (1e-12, 1e12), 10.0
+# The share of a promise that a step is to keep, the first damping and the most, as shares of second derivatives, and
+# the factor from one to the next. The largest of these may be far from here: eased dampings may be as little as this.
+_REACHED, _DAMPED, _HARDER, _LEAST = 0.05, (1e-12, 1e12), 10.0, 1e-24
 # Lengths of a step; the damping at least after a shortened one. After others it is less by a factor: of the shares of a
 # promise that were kept, half of which is what a quadratic function keeps.
 _LENGTHS, _SHORTENED, _EASED = (1.0, 0.3), 1e-8, ((0.375, 0.01), (0.25, 0.1), (0.0, 1.0))
@@ -391,7 +391,7 @@ class _Way:
         """None, or that of the last step, and larger ones."""
         if self.damping < _DAMPED[0]:
             yield 0.0
-        damping = max(self.damping, _DAMPED[0])
+        damping = max(self.damping, _LEAST) if self.damping else _DAMPED[0]
         while damping <= _DAMPED[1]:
             yield damping
             damping *= _HARDER
