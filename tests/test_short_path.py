@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
 
 import convexrank as cr
 from convexrank.backend.interruption import OutOfTimeError
@@ -310,3 +311,16 @@ def test_where_the_slope_is_exactly_0_the_steps_end(monkeypatch):
     monkeypatch.setattr(short_path._Way, "at", lambda *given: seen.append(0) or known(*given))
     assert path_end(problem, start, 1e-8) is not None
     assert len(seen) < 100
+
+
+def test_dampings_shrink_below_those_of_far_larger_second_derivatives(monkeypatch):
+    """At w = 0 they are 1e13 times as large as at the minimum, beside which a least damping is all: the planted bug."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    problem = cr.problems.Push(X[::2], 1 - y[::2], cr.prices.Power(4), "hinge", l2=1e-6)
+    monkeypatch.setattr(short_path, "_STEPS", 200)
+    end = path_end(problem, np.zeros(X.shape[1]), 1e-8)
+    assert end is not None
+    assert 0.0 <= end.gap <= 1e-8
+    monkeypatch.setattr(short_path, "_LEAST", 1e-12)
+    assert path_end(problem, np.zeros(X.shape[1]), 1e-8) is None
