@@ -284,7 +284,6 @@ def test_rounds_look_at_the_point_that_has_the_bound(by_steps, monkeypatch):
     signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
     problem = P.RmaxPush(X, (signal > np.quantile(signal, 0.9)).astype(int), "hinge", l2=1e-4)
     alone = cr.solvers.Continuation(hand_over=False)
-    monkeypatch.setattr(continuation, "_QUICK", 0)  # a look after the rough solve, too
     found = problem.solve(alone)
     assert found.converged
     whole = continuation.looked

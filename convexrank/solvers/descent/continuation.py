@@ -53,9 +53,8 @@ _WIDE_PATIENCE = 4
 _ROUGH, _FEWEST, _SMALLER = 1e-2, 4_000, 1e-3
 # The least share of rows that stands alone, by what it changes after a round, and the most; how many rounds there are.
 _LEAST_ALONE, _FEWER, _MORE, _MOST, _ROUNDS = 0.008, 0.2, 2.0, 0.35, 8
-# Where the gap with all rows is no more than so many times that with merged ones these go on. After no more
-# than so many steps the gap with all rows is not looked at: where the path was short, rows have hardly moved.
-_AS_GOOD, _QUICK = 3.0, 12
+# Where the gap with all rows is no more than so many times that with merged ones these are solved with on.
+_AS_GOOD = 3.0
 # At so many widths of a part the limit is not tried first: of many rows it is seldom an answer.
 _USELESS = 3
 # A part of so many rows is solved with some of them merged in its turn.
@@ -177,15 +176,12 @@ class Continuation:
         scale = scale_of(path.best)
         gap = min((path.best - path.lower) / scale, path.expected)
         goal = max(least, _SMALLER * gap)
-        found, steps = self._solved(part, first, goal)
-        quick = goal > least and steps <= _QUICK
-        seen = [] if quick else looked(problem, found, goal * scale)
-        if quick or (
-            goal > least and gap_of(seen) <= _AS_GOOD * goal * scale
-        ):  # the same rows do for all digits
+        found = self._solved(part, first, goal)
+        seen = looked(problem, found, goal * scale)
+        if goal > least and gap_of(seen) <= _AS_GOOD * goal * scale:  # the same rows do for all digits
             if part.face(Mergeable).rows >= _SMALL:  # it goes on with fewer rows alone
                 found = replace(found, memory=replace(found.memory, rounds=_ROUNDS, share=_FEWER))
-            found, _ = self._solved(part, found, least)
+            found = self._solved(part, found, least)
             seen = looked(problem, found, least * scale)
         last = found.memory.here
         # at a trivial minimum, near 0, all rows tie: which are highest on the way there is what multipliers depend on
@@ -207,7 +203,7 @@ class Continuation:
         for part in parts:
             expected = _ROUGH * min(1.0, _FEWEST / cast("Exact", part).rows)
             unit = first_width(part) / whole  # a maximum of fewer rows is as smooth at a smaller width
-            some, _ = self._solved(part, begun(part, w, width * unit, self.shrink, _USELESS), expected)
+            some = self._solved(part, begun(part, w, width * unit, self.shrink, _USELESS), expected)
             here = replace(some.memory.here, width=some.memory.here.width / unit)
             w, width = here.w, here.width
         if "Mergeable" not in problem.capabilities:
@@ -216,13 +212,12 @@ class Continuation:
         path = Path(here, problem.objective(w), -math.inf, narrowest(problem), self.shrink, rounds=_ROUNDS)
         return replace(path, share=problem.face(Mergeable).first_share, expected=expected)
 
-    def _solved(self, part: Convex, state: State, tol: float) -> tuple[State, int]:
-        """Take steps until the gap is small enough, and count them."""
-        steps = 0
+    def _solved(self, part: Convex, state: State, tol: float) -> State:
+        """Take steps until the gap is small enough."""
         while state.residual > tol * scale_of(state.value) and not state.stalled:
             check_time()
-            state, steps = self._on_path(part, replace(state, tol=tol)), steps + 1
-        return state, steps
+            state = self._on_path(part, replace(state, tol=tol))
+        return state
 
     def step(self, problem: Convex, state: State) -> State:
         """Take a Newton step for this width, or go on to the next one; a step of the bundle method after the last."""
