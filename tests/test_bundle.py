@@ -136,9 +136,7 @@ def test_tangents_that_are_all_flat_end_at_once(d, strong):
     assert not solution.x.any()
 
 
-@pytest.mark.filterwarnings(
-    "ignore::convexrank.core.results.ConvergenceWarning"
-)  # nothing is within rounding
+@pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # no gap is so small
 def test_a_path_that_does_not_end_is_gone_on_from():
     """From its lowest point, and with its evidence: alone, the method is far from both after as many steps."""
     X, y = load_breast_cancer(return_X_y=True)

@@ -400,7 +400,7 @@ def steep(seed, rows, scale, l2):
 
 @pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # the price is too steep
 def test_newtons_method_goes_on_where_no_quasi_newton_step_descends():
-    """Second derivatives run over all pairs, so that it is not asked before."""
+    """Steps that are not slow when that is looked at, every 50 of them."""
     problem = steep(0, 1_000, 0.1, 1e-3)
     assert problem.solve(cr.solvers.LBFGS(hand_over=False)).status is cr.Status.FAILED
     found, newton = problem.solve("lbfgs"), problem.solve("newton")

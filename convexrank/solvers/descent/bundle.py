@@ -255,7 +255,7 @@ class Bundle:
         if found is None:
             return None
         after, memory = found.after(state, note), state.memory
-        place, told = memory.span.coordinates(after.x), after.value - after.residual
+        place, told = memory.span.coordinates(after.x), found.value - found.gap
         known = {"steps": memory.steps + 1, "place": place, "told": told, "lower": max(memory.lower, told)}
         return replace(after, memory=replace(memory, **known))
 

@@ -27,7 +27,7 @@ Array = np.ndarray
 
 # After so many accelerated steps Newton's method is tried.
 _MANY = 100
-_BY_NEWTON = "after 100 steps it went on by Newton's method, with l1"
+_BY_NEWTON = f"after {_MANY} steps it went on by Newton's method, with l1"
 
 
 @dataclass(frozen=True)
