@@ -51,10 +51,10 @@ def test_the_mean_of_the_sample_would_fail():
 def test_blocks_of_many_numbers_have_bounds_that_hold(law):
     rng, (values, chances) = np.random.default_rng(0), LAWS[law]
     wrong = np.zeros(2)
-    for _ in range(100):
+    for _ in range(50):
         low, high = betting.mean_bounds(rng.choice(values, size=3500, p=chances), 0.5)
         wrong += low > np.dot(values, chances), high < np.dot(values, chances)
-    assert (stats.binom.sf(wrong - 1, 100, 0.25) > 1e-3).all()
+    assert (stats.binom.sf(wrong - 1, 50, 0.25) > 1e-3).all()
     numbers = rng.random(3500)
     parts = betting.blocks(numbers, 1000)
     assert len(parts) == 1000

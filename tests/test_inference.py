@@ -68,6 +68,7 @@ def influence_of(name, y, s, weights=None, groups=None, **options):
 # --- the estimates are the measures of convexrank.metrics -------------------------------------------------------------
 
 
+@settings(max_examples=25)
 @given(data=lists(least=1))
 def test_estimates_are_the_measures(data):
     y, s = data

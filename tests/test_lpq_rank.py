@@ -67,8 +67,8 @@ def test_map_and_reference_are_the_definition(seed):
 
 
 def test_certificates_are_never_below_the_true_error():
-    """A thousand random graphs; at the end and on the way."""
-    for seed in range(1000):
+    """Random graphs; at the end and on the way."""
+    for seed in range(200):
         problem = LpqRank.random(10_000 + seed)
         truth = problem.reference()
         seen = []

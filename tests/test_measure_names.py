@@ -117,8 +117,15 @@ def test_a_measure_of_one_list_is_refused_where_queries_are_judged():
         RetargetingRankerCV(values=[0.1], scoring="partial_auc@0.1").fit(X, y, np.arange(60) // 6)
 
 
-@pytest.mark.parametrize("name", ["precision@0.3", "partial_auc@0.2", "recall_at_precision@0.5", "AUC"])
-@pytest.mark.parametrize("path", ["max_fpr", "l2"])
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("max_fpr", "precision@0.3"),
+        ("max_fpr", "partial_auc@0.2"),
+        ("l2", "recall_at_precision@0.5"),
+        ("l2", "AUC"),
+    ],
+)
 def test_a_search_chooses_on_the_named_measure(name, path):
     X, y = rows(120)
     values = {"max_fpr": [0.8, 0.6, 0.4], "l2": [0.3, 0.1, 0.01]}[path]
@@ -247,7 +254,7 @@ def test_a_comparison_takes_names(name, plain, options):
 
 
 def test_a_plan_takes_names():
-    options = {"width": 0.1, "estimate": 0.3}
+    options = {"width": 0.3, "estimate": 0.3}
     found, plain = (
         inference.sample_size(name, **options, **p)
         for name, p in (("push_risk@4", {}), ("push_risk", {"p": 4}))

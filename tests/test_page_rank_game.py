@@ -478,7 +478,7 @@ def test_the_smallest_graphs(n):
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_a_hundred_thousand_edges(divergence):
     rng = np.random.default_rng(0)
-    n, m = 20_000, 100_000
+    n, m = 10_000, 100_000
     graph = cr.Graph.from_edges(rng.integers(0, n, m), (n * rng.random(m) ** 3).astype(int), n=n)
     game = PageRankGame(graph, divergence)
     solution = game.solve(tol=1e-9)
