@@ -34,6 +34,7 @@ from convexrank.modelling.hessian_products import (
     hessian_product,
     pair_hessian,
 )
+from convexrank.modelling.jacobians import has_few_pairs, hessian_of_few_pairs
 from convexrank.modelling.levels import CumulativeLogSumExp, Threshold, bend_of_threshold, pulls
 from convexrank.modelling.program import Program
 
@@ -357,6 +358,8 @@ def is_affordable(program: Program, columns: int) -> bool:
     pairs = program.curved_pairs
     if has_pair_hessian(program):
         return pairs <= _PAIRS and pairs * columns <= _PRODUCTS
+    if has_few_pairs(program) and pairs * columns <= _PRODUCTS:
+        return True
     return not pairs or (pairs <= _BLOCKED and columns <= _COLUMNS)
 
 
@@ -406,6 +409,11 @@ class InWeights:
         X = np.asarray(dense(self.X), dtype=np.float64)
         if has_pair_hessian(program):
             value, slope, hessian = pair_hessian(program, scores, X)
+        elif has_few_pairs(program):
+            values, memories = program.up(scores)
+            adjoints = program.down(memories)
+            value, slope = float(np.add.reduce(values[-1])), program.placed(adjoints)
+            hessian = hessian_of_few_pairs(program, (values, memories, adjoints), X)
         else:
             value, slope = program.value_and_gradient(scores)
             product = hessian_product(program, scores)

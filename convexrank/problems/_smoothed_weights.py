@@ -25,6 +25,7 @@ from convexrank.backend.design import (
 from convexrank.modelling.curvature import Columns, columns_of
 from convexrank.modelling.expressions import Affine, Elementwise, Highest, PairSums, SharedMeans, is_curved
 from convexrank.modelling.hessian_products import gradient_moved, has_pair_hessian, pair_hessian
+from convexrank.modelling.jacobians import has_few_pairs, hessian_of_few_pairs
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.kernels.pairs import WindowedPairs, kernel_among, some_pairs
 from convexrank.modelling.recession import shift
@@ -178,6 +179,8 @@ class _Whole:
 
     def matrix(self) -> Array:
         """Return the Hessian; about, by some of very many rows."""
+        if has_few_pairs(self.here.program):
+            return hessian_of_few_pairs(self.here.program, self.here.state, dense(self.risks.X))
         if (tops := self.risks.tops) is not None:
             parts = (self._of_columns(*places) + self._of_shares(places[0]) for places in tops)
             return sum(parts, np.zeros(2 * self.risks.X.shape[1:]))

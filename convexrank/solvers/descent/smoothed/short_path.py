@@ -58,7 +58,7 @@ _REACHED, _DAMPED, _HARDER, _LEAST = 0.05, (1e-12, 1e12), 10.0, 1e-24
 _LENGTHS, _SHORTENED, _EASED = (1.0, 0.3), 1e-8, ((0.375, 0.01), (0.25, 0.1), (0.0, 1.0))
 # By what share l1 is less for evidence that is less steep, and by what share of l1 a mixture stays below it.
 _WEAKER, _BELOW_L1 = 0.05, 1e-9
-# Widths by which a smooth function may be below the infimum of the risk.
+# By how many times the width, or what it is below the risk here, a smooth function may be below the risk's infimum.
 _BELOW = 10.0
 # A Hessian may be singular: the share of its mean diagonal, in units of the columns, that is added.
 _RIDGE = 1e-14
@@ -187,7 +187,7 @@ def end_at_zero(problem: Convex, tol: float) -> PathEnd | None:
     zero, way = np.zeros(problem.dimension), _Way(problem, problem.penalty)
     width = _AT_ZERO * problem.face(Smoothable).unit
     here = way.at(zero, width)
-    least = here.value - _BELOW * width - _HIDDEN * scale_of(here.value)
+    least = here.value - here.below - _HIDDEN * scale_of(here.value)
     for _ in range(_STEPS_AT_ZERO):
         check_time()
         taken = way.step(here)
@@ -230,6 +230,11 @@ class _There:
     def objective(self) -> float:
         """The objective of the problem."""
         return self.found.risk + self.penalty.value(self.w)
+
+    @property
+    def below(self) -> float:
+        """About how far the smooth function may be below the risk: of many queries, by many widths."""
+        return _BELOW * max(self.width, self.objective - self.value)
 
     @cached_property
     def promised(self) -> float:
@@ -360,7 +365,7 @@ class _Way:
         across kinks other rows bend the function, and where few do a step leads far away.
         """
         bends, scale, least = self._bends(here), scale_of(here.value), math.inf
-        most = here.value - self.problem.face(Shape).risk_infimum + _BELOW * here.width
+        most = here.value - self.problem.face(Shape).risk_infimum + here.below
         for damping in self._dampings():
             step = here.step(here.gradient, damping * bends)
             fall = here.fall(step)

@@ -1,0 +1,156 @@
+"""Few pairs of each row, and many queries: second derivatives by Jacobians, and the path of smooth minimisers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import convexrank as cr
+from convexrank.modelling import jacobians
+from convexrank.modelling.hessian_products import gradient_moved
+from convexrank.modelling.jacobians import has_few_pairs, hessian_of_few_pairs
+from convexrank.solvers.descent.smoothed import short_path
+from convexrank.solvers.descent.smoothed.short_path import end_at_zero, path_end
+from convexrank.solvers.row_faces import Smoothable
+from tests.tolerances import tolerance
+
+
+def lists(queries=40, rows=7, columns=4, seed=0, noise=1.0):
+    """Lists of one to three positives, which some columns tell."""
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(queries), rows)
+    X = rng.normal(size=(queries * rows, columns))
+    places = X[:, 0] - X[:, 1] + noise * rng.normal(size=len(X))
+    order = np.lexsort((-places, qid)).reshape(queries, rows)
+    y = np.zeros(len(X), dtype=int)
+    for own, count in zip(order, rng.integers(1, 4, queries), strict=True):
+        y[own[:count]] = 1
+    return X, y, qid
+
+
+def by_products(program, state, X):
+    """A product with each column of X, forward over reverse."""
+    moved = [gradient_moved(program, state, np.ascontiguousarray(column), {}) for column in X.T]
+    return np.stack([X.T @ one for one in moved])
+
+
+KINDS = {
+    "highest negatives": lambda X, y, q: cr.problems.PartialAUC(X, y, 0.5, "hinge", qid=q, l1=1e-3),
+    "logistic": lambda X, y, q: cr.problems.PartialAUC(X, y, 0.5, "logistic", qid=q, l1=1e-3),
+    "powers": lambda X, y, q: cr.problems.Push(X, y, 3.0, "hinge", qid=q, l1=1e-3),
+    "one list, few positives": lambda X, y, q: cr.problems.PartialAUC(X, y, 0.1, "squared_hinge", l1=1e-3),
+    "grades": lambda X, y, q: cr.problems.Push(X, y, 2.0, "squared_hinge", qid=q, l1=1e-3),
+    "full ranks": lambda X, y, q: cr.problems.RankDiscount(X, y, 2.0, "hinge", qid=q, l1=1e-3),
+}
+
+
+@pytest.mark.parametrize("width", [1.0, 0.03])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_hessian_is_that_of_products(kind, width):
+    X, y, qid = lists()
+    if kind.startswith("one list"):
+        y = np.arange(len(X)) % 20 == 0
+    weighed = KINDS[kind](X, y, qid).changed(sample_weight=np.random.default_rng(1).uniform(0.5, 2.0, len(X)))
+    here = weighed.face(Smoothable).at(np.linspace(-1.0, 1.0, X.shape[1]), width).matrix.__self__.here
+    assert has_few_pairs(here.program)
+    expected = by_products(here.program, here.state, X)
+    found = hessian_of_few_pairs(here.program, here.state, X)
+    assert np.abs(found - expected).max() <= tolerance("summation") * np.abs(expected).max()
+
+
+def test_shares_of_upper_rows_move_about_as_products_say():
+    """Both add what shares do: products until shares and multipliers follow from one another, this one once."""
+    X, y, qid = lists(rows=12)
+    problem = cr.problems.PartialAUC(X, y, 0.5, "logistic", min_tpr=0.5, qid=qid, l1=1e-3)
+    here = problem.face(Smoothable).at(np.linspace(-0.2, 0.2, X.shape[1]), 0.3).matrix.__self__.here
+    expected = by_products(here.program, here.state, X)
+    found = hessian_of_few_pairs(here.program, here.state, X)
+    away = np.abs(found - expected).max() / np.abs(expected).max()
+    assert away < 0.02
+    without = hessian_of_few_pairs_without_shares(here, X)
+    assert np.abs(without - expected).max() / np.abs(expected).max() > 3.0 * away
+
+
+def hessian_of_few_pairs_without_shares(here, X):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jacobians, "_about_means", lambda axis, rows, shares, moved, rates: 0.0)
+        return hessian_of_few_pairs(here.program, here.state, X)
+
+
+def test_many_pairs_of_each_row_are_not_listed():
+    rng = np.random.default_rng(0)
+    y = np.arange(600) % 3 == 0
+    here = (
+        cr.problems.PartialAUC(rng.normal(size=(600, 2)), y, 0.3, l1=1e-3)
+        .face(Smoothable)
+        .at(np.ones(2), 0.1)
+    )
+    assert not has_few_pairs(here.matrix.__self__.here.program)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared_hinge", "exponential"])
+@pytest.mark.parametrize("penalty", [{"l1": 1e-3}, {"l2": 1e-5}])
+def test_the_minimum_is_that_of_the_exact_model(loss, penalty):
+    X, y, qid = lists(noise=0.5)
+    problem = cr.problems.PartialAUC(X, y, 0.6, loss, qid=qid, **penalty)
+    solution, exact = problem.solve(), problem.solve("exact")
+    assert solution.converged
+    assert abs(solution.value - exact.value) <= solution.gap + exact.gap + tolerance("two solvers")
+
+
+def test_newtons_method_takes_jacobians_of_smooth_risks():
+    X, y, qid = lists()
+    problem = cr.problems.Push(X, y, 3.0, "logistic", qid=qid, l2=1e-2)
+    w = np.linspace(-0.5, 0.5, X.shape[1])
+    step, units = 1e-5, np.eye(len(w))
+    bend = np.stack([problem.gradient(w + step * e) - problem.gradient(w - step * e) for e in units]) / (
+        2.0 * step
+    )
+    found = problem.hessian(w)
+    assert np.abs(found - bend).max() <= 1e-6 * np.abs(bend).max()
+
+
+# --- many queries ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_width(monkeypatch):
+    """As if a smooth function were below the risk by some widths, however many queries there are."""
+    monkeypatch.setattr(short_path._There, "below", property(lambda self: 10.0 * self.width))
+
+
+@pytest.fixture(scope="module")
+def of_many_queries():
+    X, y, qid = lists(queries=300, rows=6)
+    return cr.problems.PartialAUC(X, y, 0.9, "squared_hinge", qid=qid, l1=1e-3)
+
+
+def test_the_path_of_many_queries_is_followed(of_many_queries):
+    end = path_end(of_many_queries, np.zeros(of_many_queries.dimension), 1e-8)
+    assert end is not None
+    assert of_many_queries.certificate(end.w, end.witness).gap <= 1e-8 * end.value
+
+
+@pytest.mark.usefixtures("one_width")
+def test_the_path_of_many_queries_is_lost_where_one_width_is_all(of_many_queries):
+    assert path_end(of_many_queries, np.zeros(of_many_queries.dimension), 1e-8) is None
+
+
+@pytest.fixture(scope="module")
+def trivial():
+    """The highest negative of each query, which no direction puts below the positives on average."""
+    X, y, qid = lists(queries=300, rows=12, noise=2.0)
+    return cr.problems.PartialAUC(X, y, 0.05, "logistic", qid=qid, l1=1e-3)
+
+
+def test_the_minimum_of_many_queries_at_zero_is_proved(trivial):
+    end = end_at_zero(trivial, 1e-8)
+    assert end is not None
+    assert trivial.certificate(end.w, end.witness).gap <= 1e-8 * end.value
+    with pytest.warns(cr.ConvergenceWarning, match="trivial minimum"):
+        assert trivial.solve().iterations < 5
+
+
+@pytest.mark.usefixtures("one_width")
+def test_the_minimum_of_many_queries_at_zero_is_missed_where_one_width_is_all(trivial):
+    assert end_at_zero(trivial, 1e-8) is None
