@@ -148,11 +148,12 @@ def test_the_diagonal_beside_products_of_a_chain_of_levels_is_the_sum_of_its_sha
     ("name", "limit", "columns"),
     [
         ("ConvexRisk", "_PAIRS", 1), ("ConvexRisk", "_PRODUCTS", 7),
-        ("RankDiscount", "_BLOCKED", 1), ("RankDiscount", "_COLUMNS", 7),
+        ("RankDiscount", "_BLOCKED", 1), ("RankDiscount", "_COLUMNS", 7), ("RankDiscount", "_PRODUCTS", 61),
     ],
 )  # fmt: skip
 def test_second_derivatives_of_pairs_are_affordable_up_to_so_many(name, limit, columns, monkeypatch):
-    """Where the sums over pairs are within other functions they are taken for each column."""
+    """Where sums over pairs are within other functions they are taken for each column, or listed if there are few."""
+    monkeypatch.setattr(curvature, "has_few_pairs", lambda program: limit == "_PRODUCTS")
     made = getattr(cr.problems, name)
     alone = made is cr.problems.ConvexRisk
     options = {"cost": "logistic"} if alone else {"loss": "squared_hinge", "price": cr.prices.Power(2.0)}

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.modelling import jacobians
-from convexrank.modelling.hessian_products import gradient_moved
-from convexrank.modelling.jacobians import has_few_pairs, hessian_of_few_pairs
+from convexrank.modelling import hessian_products
+from convexrank.modelling.hessian_products import gradient_moved, has_few_pairs, hessian_of_few_pairs
 from convexrank.solvers.descent.smoothed import short_path
 from convexrank.solvers.descent.smoothed.short_path import end_at_zero, path_end
 from convexrank.solvers.row_faces import Smoothable
@@ -73,7 +72,7 @@ def test_shares_of_upper_rows_move_about_as_products_say():
 
 def hessian_of_few_pairs_without_shares(here, X):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jacobians, "_about_means", lambda axis, rows, shares, moved, rates: 0.0)
+        patch.setattr(hessian_products, "_about_means", lambda axis, rows, shares, moved, rates: 0.0)
         return hessian_of_few_pairs(here.program, here.state, X)
 
 

@@ -30,11 +30,12 @@ from convexrank.modelling.hessian_products import (
     State,
     bend_of,
     gradient_moved,
+    has_few_pairs,
     has_pair_hessian,
+    hessian_of_few_pairs,
     hessian_product,
     pair_hessian,
 )
-from convexrank.modelling.jacobians import has_few_pairs, hessian_of_few_pairs
 from convexrank.modelling.levels import CumulativeLogSumExp, Threshold, bend_of_threshold, pulls
 from convexrank.modelling.program import Program
 

@@ -24,8 +24,13 @@ from convexrank.backend.design import (
 )
 from convexrank.modelling.curvature import Columns, columns_of
 from convexrank.modelling.expressions import Affine, Elementwise, Highest, PairSums, SharedMeans, is_curved
-from convexrank.modelling.hessian_products import gradient_moved, has_pair_hessian, pair_hessian
-from convexrank.modelling.jacobians import has_few_pairs, hessian_of_few_pairs
+from convexrank.modelling.hessian_products import (
+    gradient_moved,
+    has_few_pairs,
+    has_pair_hessian,
+    hessian_of_few_pairs,
+    pair_hessian,
+)
 from convexrank.modelling.kernels.highest import partial_shares
 from convexrank.modelling.kernels.pairs import WindowedPairs, kernel_among, some_pairs
 from convexrank.modelling.recession import shift
