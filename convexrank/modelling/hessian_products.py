@@ -255,7 +255,7 @@ def _curve(program: Program, k: int, memory: Any, u: Array, x: list[Array], dx: 
 
 
 # Pairs for each row, and in all: of more, sums over pairs for each column take less time than matrices of pairs.
-_PAIRS_PER_ROW, _PAIRS = 40, 2_000_000
+_PAIRS_PER_ROW, _PAIRS = 200, 2_000_000
 _ATOMS = (
     tree.Scores,
     tree.Affine,
@@ -269,7 +269,7 @@ _ATOMS = (
 
 def has_few_pairs(program: Program) -> bool:
     """Return whether all atoms have Jacobians here, and pairs are few."""
-    known = all(isinstance(node, _ATOMS) and not isinstance(node, tree.PairMeans) for node in program.nodes)
+    known = all(isinstance(node, _ATOMS) for node in program.nodes)
     few = program.pair_count <= min(_PAIRS_PER_ROW * program.rows, _PAIRS)
     return known and few and program.curved_pairs > 0
 
@@ -330,7 +330,7 @@ def _of_pairs(
     if isinstance(node, tree.SharedMeans):
         moving = np.flatnonzero(part := partial_shares(node.lowest, node.shares))
         turned = (slopes.T @ u)[moving, None] * above[moving] - (slopes.T @ (u[:, None] * below))[moving]
-        rates = 1.0 / (node.lowest.width * node.axis.sums(u))
+        rates = 1.0 / (node.lowest.width * _or_one(node.axis.sums(u)))  # shares of no multiplier turn nothing
         found += _about_means(node.upper_axis, moving, part[moving], turned, rates)
     return (slopes @ a)[:, None] * below - slopes @ (a[:, None] * above)
 
@@ -338,7 +338,7 @@ def _of_pairs(
 def _about_means(axis: tree.Axis, rows: Array, shares: Array, moved: Array, rates: Array) -> Array:
     """Return the sum over queries of the Gram matrices of rows about their means."""
     query = axis.query[rows]
-    whole = np.maximum(np.bincount(query, shares, axis.count), np.finfo(np.float64).tiny)
+    whole = _or_one(np.bincount(query, shares, axis.count))
     by_query = sparse.csr_array((shares, (query, np.arange(len(rows)))), (axis.count, len(rows)))
     apart = moved - ((by_query @ moved) / whole[:, None])[query]
     return weighted_gram(apart, shares * rates[query])

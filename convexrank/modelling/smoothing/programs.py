@@ -42,7 +42,7 @@ from convexrank.modelling.expressions import (
     is_curved,
 )
 from convexrank.modelling.functions import Function
-from convexrank.modelling.hessian_products import State, gradient_moved
+from convexrank.modelling.hessian_products import State, gradient_moved, has_few_pairs
 from convexrank.modelling.kernels.highest import means_of_highest, partial_shares, squares_of
 from convexrank.modelling.kernels.interpolated import interpolated_parts
 from convexrank.modelling.kernels.pairs import WindowedPairs
@@ -75,7 +75,7 @@ def can_be_smooth(program: Program) -> bool:
 
 def is_cheap(program: Program) -> bool:
     """Return whether second derivatives of smooth programs are not too many products of the whole expression."""
-    return one_by_one(program) <= _BLOCKED or sums_pairs_only(program)
+    return one_by_one(program) <= _BLOCKED or sums_pairs_only(program) or has_few_pairs(program)
 
 
 def one_by_one(program: Program) -> int:
