@@ -76,6 +76,21 @@ def hessian_of_few_pairs_without_shares(here, X):
         return hessian_of_few_pairs(here.program, here.state, X)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("options", [{}, {"min_tpr": 0.4}])
+def test_sums_of_columns_say_the_same(loss, options):
+    """Rows without a share are left out, many of which once made the sums those of a sample, with a wider kink."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] + rng.normal(size=len(X)) > 0.0
+    problem = cr.problems.PartialAUC(X, y, 0.3, loss, l1=1e-3, **options)
+    whole = problem.face(Smoothable).at(np.array([1.2, 0.2, -0.2]), 1.0).matrix.__self__
+    assert whole.risks.tops is not None
+    found, expected = whole.matrix(), hessian_of_few_pairs(whole.here.program, whole.here.state, X)
+    assert np.abs(expected).max() > 0.0
+    assert np.abs(found - expected).max() <= 10.0 * tolerance("summation") * np.abs(expected).max()
+
+
 def test_many_pairs_of_each_row_are_not_listed():
     rng = np.random.default_rng(0)
     y = np.arange(2000) % 3 == 0

@@ -51,10 +51,9 @@ Array = np.ndarray
 _PAIRS_PER_ROW, _PAIRS_PER_UNKNOWN, _PRODUCTS = 10, 200, 1_000_000_000
 # Without kinks all of them count, where there are no more than so many to be added up one by one for all unknowns.
 _SUMMED = 200_000_000
-# So many pairs tell how shares of upper rows move; from so many pairs on sums of columns take less time than products.
-_ENTRIES, _MANY = 2_000_000, 5_000
-# Of so many columns for each query products with all of them take longer, however few pairs there are.
-_WIDE = 16
+# So many pairs tell how shares of upper rows move; from so many of a query on sums of columns, query by query, take
+# less time than products, and than matrices of pairs.
+_ENTRIES, _MANY = 2_000_000, 2_500
 # So many rows tell the Hessian of smooth functions of single rows, beside rows of so many times the mean curvature.
 _TOLD, _HEAVY = 8_192, 16.0
 # So many rows of either side tell the Hessian of sums over all of their pairs, and so many of those whose shares move;
@@ -124,9 +123,7 @@ class SmoothedRisks:
                 return None
         # a mean of all of them is none of the highest
         apart = sums.keys().isdisjoint(program.constant_adjoints)
-        apart = apart and (
-            program.pair_count >= _MANY * program.count or self.X.shape[1] >= _WIDE * program.count
-        )
+        apart = apart and program.pair_count >= _MANY * program.count
         return found if apart and not program.differences else None
 
     @cached_property
@@ -184,11 +181,11 @@ class _Whole:
 
     def matrix(self) -> Array:
         """Return the Hessian; about, by some of very many rows."""
-        if has_few_pairs(self.here.program):
-            return hessian_of_few_pairs(self.here.program, self.here.state, dense(self.risks.X))
         if (tops := self.risks.tops) is not None:
             parts = (self._of_columns(*places) + self._of_shares(places[0]) for places in tops)
             return sum(parts, np.zeros(2 * self.risks.X.shape[1:]))
+        if has_few_pairs(self.here.program):
+            return hessian_of_few_pairs(self.here.program, self.here.state, dense(self.risks.X))
         if self.risks.telling is not None:
             scores, risks = self.risks.telling
             return risks.at(scores(self.here.scores), self.here.width).matrix()

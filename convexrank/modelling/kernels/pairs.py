@@ -257,11 +257,11 @@ class WindowedPairs(SortedPairs):
         upper, lower, every = self.listed(most)
         return (upper, lower, self.factor / self.width) if every == 1 else None
 
-    def among(self, up: Array, low: Array) -> WindowedPairs:
-        """Return the sums between some rows, of a width within which there are still some of them."""
-        (x, y), axis = self.points, self.node.upper_axis
+    def among(self, up: Array, low: Array, sampled: bool) -> WindowedPairs:
+        """Return the sums between some rows; of a sample, of a width within which there are still some of them."""
+        x, y = self.points
         found = WindowedPairs(some_rows(self.node, up, low), x[up], y[low] - 1.0)
-        if _WITHIN < len(up) < axis.sizes[axis.query[up[0]]]:
+        if sampled and len(up) > _WITHIN:
             x, _, _ = found.sides[0][0]
             found.width = max(self.width, float(np.median(x[_WITHIN:] - x[:-_WITHIN])))
         return found
@@ -400,7 +400,9 @@ def some_rows(node: PairSums, up: Array, low: Array) -> PairSums:
 def kernel_among(kernel: Any, node: PairSums, scores: list[Array], up: Array, low: Array) -> Any:
     """Return the kernel of some upper and some lower rows of one query, all pairs of which count."""
     if isinstance(kernel, WindowedPairs):
-        return kernel.among(up, low)
+        axis = node.upper_axis
+        query = slice(*axis.starts[axis.query[up[0]] :][:2])
+        return kernel.among(up, low, sampled=len(up) < np.count_nonzero(node.weights[query]))
     some, upper, lower = some_rows(node, up, low), scores[0][up], scores[1][low]
     if node.function.multiple_of is functions.softplus and some.pair_count >= _MANY_PAIRS:
         block = np.arange(len(up)), np.arange(len(low))
