@@ -232,12 +232,14 @@ def _blocks_of_systems(
     size, seen = disjoint_tuples(samples, taken), 0
     while seen < wanted:
         places = [
-            sample.take(order, axis=1)
+            place
             for sample, rows in zip(samples, taken, strict=True)
-            for order in np.array_split(rng.permutation(sample.shape[1]), rows)
+            for place in np.array_split(sample.take(rng.permutation(sample.shape[1]), axis=1), rows, axis=1)
         ]
-        windows = [
-            sliding_window_view(np.concatenate([place, place[:, : size - 1]], axis=1), size, axis=1)
+        windows = [  # of one row they are the rows: tuples so large have hundreds of places
+            place[:, :, None]
+            if size == 1
+            else sliding_window_view(np.concatenate([place, place[:, : size - 1]], axis=1), size, axis=1)
             for place in places
         ]
         turns, step = min(size, wanted - seen), max(_OF_SYSTEMS // size, 1)

@@ -18,7 +18,7 @@ from tests.fuzzer.judge import Finding, Judge
 from tests.fuzzer.values import BAD, variants
 
 # Seconds for a call that would take any number of them.
-_GLANCE = 2.0
+_GLANCE = 0.5
 # A call may ask for so much memory beyond what the process has.
 _MEMORY = 3 << 30
 
