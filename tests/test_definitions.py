@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*trivial minimum:convexrank.Con
 
 STATED = [name for name, cls in REGISTRY.items() if cls.definition is not None]
 EVERY = pytest.mark.parametrize("name", STATED)
-INSTANCES = 200
+INSTANCES = 90
 
 
 def close(a, b):

@@ -47,7 +47,7 @@ def push(**options):
 # --- the first solve, in a process of its own -----------------------------------------------------------------------
 
 # Moments among the first calls of the import of numba, which makes ten times as many.
-MOMENTS = np.random.default_rng(28).integers(1_000, 100_000, size=4).tolist()
+MOMENTS = np.random.default_rng(28).integers(1_000, 100_000, size=2).tolist()
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_the_dual_has_the_optimum_of_the_primal(seed):
 # --- planted bugs -----------------------------------------------------------------------------------------------------
 
 # First those that, between them, show all bugs, by how many they show a second.
-SEEDS = tuple(dict.fromkeys((14, 17, 64, 6, 15, 4, 94, 65, 0, 47, 52, 12, *range(100))))
+SEEDS = tuple(dict.fromkeys((14, 17, 64, 6, 15, 4, 94, 65, 0, 47, 52, 12, *range(30))))
 
 
 def twice(function):
