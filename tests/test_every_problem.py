@@ -128,10 +128,10 @@ def test_one_instance_agrees(name):
 
 @EVERY
 def test_fast_equals_exact(name):
-    """Seven instances beside the one above."""
-    report = cr.verify(REGISTRY[name], instances=7, seed=42)
+    """Three instances beside the one above, and the three below."""
+    report = cr.verify(REGISTRY[name], instances=3, seed=42)
     assert report.ok, str(report)
-    assert report.compared >= 6, str(report)
+    assert report.compared >= 2, str(report)
 
 
 @EVERY
