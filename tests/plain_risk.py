@@ -61,8 +61,7 @@ def threshold(pairs, form, scale, target):
         low, step = low - step, 2.0 * step
     while excess(high) > 0.0:
         high, step = high + step, 2.0 * step
-    for _ in range(200):
-        middle = 0.5 * (low + high)
+    while low < (middle := 0.5 * (low + high)) < high:
         low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
     return high
 

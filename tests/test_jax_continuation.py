@@ -56,8 +56,9 @@ def readings(problem, width, scores, direction):
     with jax.enable_x64(True):
         root = JaxSmoothRisk.prepare(problem.program.root, [problem.program.nodes[k] for k in widths])
         data = root, np.array([own for own, _ in widths.values()])
-        value, slopes = jax.value_and_grad(risk)(pad(scores, size))
-        product = jax.jvp(jax.grad(risk), (pad(scores, size),), (pad(direction, size),))[1]
+        (value, slopes), (_, product) = jax.jvp(
+            jax.value_and_grad(risk), (pad(scores, size),), (pad(direction, size),)
+        )
         in_jax = float(value), *(np.asarray(each)[: len(scores)] for each in (slopes, product))
     return in_jax, in_numpy
 
