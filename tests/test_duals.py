@@ -97,7 +97,7 @@ def test_too_many_pairs_are_refused_before_they_are_made():
 
 @EVERY
 def test_every_family_passes_the_verifier(name):
-    report = cr.verify([REGISTRY[name].random(seed).dual() for seed in range(10, 13)])
+    report = cr.verify([REGISTRY[name].random(seed).dual() for seed in (10, 11)])
     assert report.ok, str(report)
 
 
@@ -145,7 +145,7 @@ def test_the_push_against_the_dual_written_by_hand(p, l1, l2):
 @EVERY
 def test_weak_duality_holds_at_any_two_points(name):
     rng = np.random.default_rng(3)
-    for seed in range(6):
+    for seed in range(3):
         primal = REGISTRY[name].random(seed)
         dual, best = primal.dual(), quiet(primal)
         for scale in (0.0, 0.3, 3.0):
