@@ -113,10 +113,14 @@ def test_the_verifier_compares_with_the_exact_model(name):
     best = model.problem.solve()  # as of any model, without arguments
     assert close(best, problem.solve(tol=tolerance("conic value")).value, "conic value")
     assert close(problem.objective(model.variables["w"].value), best, "conic value")
-    wrong = cr.verify(problem, solver=lambda problem: problem.solve().x + 0.1)
-    assert not wrong.ok
     with pytest.warns(cr.ConvergenceWarning, match="CLARABEL: failed"):
         assert problem.solve(cr.solvers.ExactSolver("CLARABEL")).status is cr.Status.FAILED
+
+
+def test_the_verifier_notices_a_point_that_is_off():
+    """A wrong model of each kind is below."""
+    problem, _ = draw("KL", 2)
+    assert not cr.verify(problem, solver=lambda problem: problem.solve().x + 0.1).ok
 
 
 @BREGMAN
