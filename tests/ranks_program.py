@@ -16,7 +16,7 @@ import numpy as np
 
 ROWS, COLUMNS = 240, 4
 # The borders of the shards: of different sizes, the first of one class only, one without any rows.
-BORDERS = {1: (0, ROWS), 2: (0, 70, ROWS), 4: (0, 70, 70, 150, ROWS)}
+BORDERS = {1: (0, ROWS), 2: (0, 70, ROWS), 3: (0, 70, 70, ROWS)}
 # A rank that is silent is given up after so many seconds.
 PATIENCE = 4.0
 
@@ -436,7 +436,7 @@ def between(state: Any, rank: int) -> None:
 
 
 def silent(rank: int, count: int, X: Any, y: Any) -> dict[str, Any]:
-    """The last rank of two is killed during a sweep, that of four hangs; the others say so, and end."""
+    """The last rank of two is killed during a sweep, that of three hangs; the others say so, and end."""
     import convexrank as cr
 
     if count == 2:
