@@ -403,7 +403,7 @@ def highest_margin(X, y, l2):
 
 
 @pytest.mark.parametrize("scale", [1e6, 1e9])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ["TopPush", "PNormPush", "BottomPush"])
 def test_scores_beside_which_a_log_sum_exp_has_kinks(name, seed, scale):
     """Of a width where maxima are smooth, log-sum-exps are as smooth as they are for scores of size 1."""

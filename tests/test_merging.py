@@ -174,13 +174,13 @@ def test_the_border_of_weighted_rows_is_that_of_a_walk_from_the_top(seed):
 @pytest.mark.parametrize("name", list(MAKERS))
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_solve_with_merged_rows_ends_where_one_with_all_does(name, count, by_steps, monkeypatch):
-    X, y = drawn(n=20_000, noise=0.2)
+    X, y = drawn(n=8_000, noise=0.2)
     query = queries_of(y, count)
     plain = MAKERS[name](X, y, l2=0.01, qid=query)
     assert "Mergeable" not in plain.capabilities
     truth = plain.solve("continuation")
     monkeypatch.setattr(_formulation, "_MANY", 1_000)
-    monkeypatch.setattr(_formulation, "_FIRST", 2_000)
+    monkeypatch.setattr(_formulation, "_FIRST", 800)
     monkeypatch.setattr(_formulation, "_TOLD", 20.0)
     problem = MAKERS[name](X, y, l2=0.01, qid=query)
     assert "Mergeable" in problem.capabilities
@@ -195,12 +195,12 @@ def test_a_solve_with_merged_rows_ends_where_one_with_all_does(name, count, by_s
 @pytest.mark.parametrize("beside_zero", [False, True])
 @pytest.mark.parametrize("name", ["TopPush", "SpectralPush share", "PartialAUC squared"])
 def test_of_many_lists_some_tell_where_to_begin(name, beside_zero, monkeypatch):
-    X, y = drawn(n=20_000, noise=2.0 if beside_zero else 0.2)
+    X, y = drawn(n=8_000, noise=2.0 if beside_zero else 0.2)
     query = np.random.default_rng(4).permutation(len(y)) // 20
     plain = MAKERS[name](X, y, l2=10.0, qid=query)
     assert "Mergeable" not in plain.capabilities
     truth = plain.solve("continuation")
-    for constant, number in {"_MANY": 1_000, "_FIRST": 2_000, "_MANY_LISTS": 500}.items():
+    for constant, number in {"_MANY": 1_000, "_FIRST": 800, "_MANY_LISTS": 200}.items():
         monkeypatch.setattr(_formulation, constant, number)
     problem = MAKERS[name](X, y, l2=10.0, qid=query)
     first = problem._first_rows()[0]
@@ -347,11 +347,11 @@ def test_a_certificate_with_evidence_at_its_point_evaluates_it_once(monkeypatch)
 
 def test_rows_that_are_not_merged_begin_with_some_all_the_same(monkeypatch):
     """Grades of real numbers: the minimiser of some rows is near that of all."""
-    monkeypatch.setattr(_formulation, "_MANY", 500)
+    monkeypatch.setattr(_formulation, "_MANY", 150)
     monkeypatch.setattr(_formulation, "_FIRST", 100)
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 3))
-    problem = cr.problems.ConvexRisk(X, X[:, 0] + rng.normal(size=600), "hinge", l2=1e-3)
+    X = rng.normal(size=(200, 3))
+    problem = cr.problems.ConvexRisk(X, X[:, 0] + rng.normal(size=200), "hinge", l2=1e-3)
     assert "Mergeable" not in problem.capabilities
     assert [part.rows for part in problem._smoothable().first()] == [100]
     begun, exact = cr.solvers.Continuation().init(problem, problem.start()), problem.solve("exact")

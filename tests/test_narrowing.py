@@ -25,8 +25,8 @@ def drawn(n=4_000, weighted=False, seed=0):
     return X, y, rng.choice([0.0, 0.5, 1.0, 2.0], size=n) if weighted else None
 
 
-def made(loss, weighted=False, share=0.05, queries=1, **options):
-    X, y, weights = drawn(weighted=weighted, n=4_000 * queries)
+def made(loss, weighted=False, share=0.05, queries=1, rows=4_000, **options):
+    X, y, weights = drawn(weighted=weighted, n=rows * queries)
     if queries > 1:  # of two lengths, and one without a negative
         options["qid"] = np.where(np.cumsum(y) <= 2, 7, np.arange(len(y)) % 5 % queries)
         y[options["qid"] == 7] = 1
@@ -53,12 +53,13 @@ def readings(problem):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_rows_that_count_alone_have_the_sums_of_all(loss, weighted, queries, monkeypatch):
-    problem = made(loss, weighted, queries=queries)
+    monkeypatch.setattr(merging, "_MANY", 500)
+    problem = made(loss, weighted, queries=queries, rows=1_000)
     assert merging.highest_sums(problem.program) is not None
     found = list(readings(problem))
     assert problem._reference.near(problem.scores(np.ones(4))) is not problem._reference
     monkeypatch.setattr(merging, "_MANY", 10**9)
-    problem = made(loss, weighted, queries=queries)
+    problem = made(loss, weighted, queries=queries, rows=1_000)
     assert merging.highest_sums(problem.program) is None
     truth = list(readings(problem))
     for one, other in zip(found, truth, strict=True):

@@ -79,17 +79,28 @@ def test_lbfgs_agrees_with_newton_with_l2(scales):
     assert found.value - problem.solve("newton").value <= found.gap
 
 
+IN_BALLS = {
+    "PNormPush": (cr.problems.PNormPush, {"p": 2}),
+    "TopPush": (cr.problems.TopPush, {}),
+    "ConvexRisk": (cr.problems.ConvexRisk, {"cost": "logistic"}),
+}
+
+
+@cache
+def exactly_solved(name):
+    formulation, options = IN_BALLS[name]
+    solution = formulation(*rows(40), **options).solve("exact")
+    assert solution.converged
+    return solution
+
+
 @pytest.mark.parametrize("scales", SCALES)
-@pytest.mark.parametrize("name", ["PNormPush", "TopPush", "ConvexRisk"])
+@pytest.mark.parametrize("name", IN_BALLS)
 def test_a_ball_in_units_bounds_the_error_and_says_what_it_is(scales, name):
     """At points of all kinds: the gap is never below value − optimum, as the minimiser lies in the ball."""
     Z, y = rows(40)
-    options = {"PNormPush": {"p": 2}, "TopPush": {}, "ConvexRisk": {"cost": "logistic"}}[name]
-    formulation = getattr(cr.problems, name)
-    X = Z * np.array(scales)
-    problem, plain = formulation(X, y, **options), formulation(Z, y, **options)
-    best = plain.solve("exact")
-    assert best.converged
+    formulation, options = IN_BALLS[name]
+    problem, best = formulation(Z * np.array(scales), y, **options), exactly_solved(name)
     rng = np.random.default_rng(0)
     for distance in (1.0, 1e-2, 1e-4):
         point = (best.x + distance * rng.normal(size=4)) / np.array(scales)
@@ -101,7 +112,7 @@ def test_a_ball_in_units_bounds_the_error_and_says_what_it_is(scales, name):
         assert np.linalg.norm(best.x / np.array(scales) / problem._column_scales) <= certificate.radius
         assert certificate.gap >= problem.objective(point) - best.value - best.gap
         # and it is no more than what the ball takes: the gap of columns of one size, in another norm
-        assert certificate.gap <= 30.0 * plain.certificate(point * np.array(scales)).gap + 1e-9
+        assert certificate.gap <= 30.0 * best.instance.certificate(point * np.array(scales)).gap + 1e-9
 
 
 def test_a_witness_is_read_in_the_callers_units():
@@ -162,7 +173,7 @@ def plainly_solved(name, **penalties):
     return solved(name, *grid_rows(), **penalties)
 
 
-@pytest.mark.parametrize("scale", [1e-100, 1e-10, 1e-6, 1e6, 1e9])
+@pytest.mark.parametrize("scale", [1e-100, 1e-10, 1e9])
 @pytest.mark.parametrize("name", FORMULATIONS)
 @TRIVIAL
 def test_features_of_any_size_have_the_same_minimum(name, scale):
@@ -175,8 +186,7 @@ def test_features_of_any_size_have_the_same_minimum(name, scale):
     assert at_zero.gap >= at_zero.value - plain.value - plain.gap
 
 
-@pytest.mark.parametrize("penalty", ["none", "l2", "l1"])
-@pytest.mark.parametrize("offset", [1e7, -1e10])
+@pytest.mark.parametrize(("penalty", "offset"), [("none", 1e7), ("none", -1e10), ("l2", 1e7), ("l1", -1e10)])
 @pytest.mark.parametrize("name", FORMULATIONS)
 @TRIVIAL
 def test_an_offset_of_the_features_has_no_effect(name, offset, penalty):
