@@ -253,8 +253,8 @@ def test_solutions_over_designs_are_proved(monotone):
 @pytest.mark.parametrize("name", ["TopPush", "PartialAUC"])
 def test_kinks_over_designs_are_solved_and_proved_as_over_their_matrix(name, queries, kind):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(160, 3))
-    y, qid = (X[:, 0] + 0.5 * rng.normal(size=160) > 0).astype(int), np.arange(160) % queries
+    X = rng.normal(size=(80, 3))
+    y, qid = (X[:, 0] + 0.5 * rng.normal(size=80) > 0).astype(int), np.arange(80) % queries
     arguments = {"TopPush": (), "PartialAUC": (0.2, "hinge")}[name]
     design = kind(X, bins=3)
     made, truth = (
@@ -309,10 +309,10 @@ OVER_DESIGNS = sorted(name for name, one in cr.problems.REGISTRY.items() if take
 
 @pytest.mark.parametrize(("turn", "name"), list(enumerate(OVER_DESIGNS)), ids=OVER_DESIGNS)
 def test_fast_equals_exact_over_designs(turn, name):
-    """Thresholds, monotone ones, and products, each once: the exact model builds the columns."""
-    report = cr.verify(cr.problems.REGISTRY[name], instances=3, seed=turn, designs=True)
+    """Two of thresholds, monotone ones and products, by turns: the exact model builds the columns."""
+    report = cr.verify(cr.problems.REGISTRY[name], instances=2, seed=turn, designs=True)
     assert report.ok, str(report)
-    assert report.compared == 3
+    assert report.compared == 2
 
 
 def test_a_wrong_sum_over_levels_is_caught_by_the_verifier(monkeypatch):

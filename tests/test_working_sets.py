@@ -437,9 +437,9 @@ def test_models_far_from_the_minimum_are_not_solved_to_its_precision(monkeypatch
 
     monkeypatch.setattr(quadratics, "_to_the_minimum_of_the_face", counted)
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(800, 10))
-    y = (X @ rng.normal(size=10) / np.sqrt(10) + rng.normal(size=800) > 0.8).astype(int)
-    problem = cr.problems.PNormPush(Thresholds(X, bins=100), y, p=4, l1=1e-3)
+    X = rng.normal(size=(400, 10))
+    y = (X @ rng.normal(size=10) / np.sqrt(10) + rng.normal(size=400) > 0.8).astype(int)
+    problem = cr.problems.PNormPush(Thresholds(X, bins=50), y, p=4, l1=1e-3)
     with pytest.warns(cr.ConvergenceWarning):
         solution = problem.solve()
     assert solution.status is cr.Status.UNBOUNDED
