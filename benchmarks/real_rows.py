@@ -1,4 +1,4 @@
-"""Rows of tables as published: leaves of trees, kinks on Spambase, weak l1 on MAGIC, a price of one's own."""
+"""Rows of tables as published: leaves of trees, solves of three tables, weak l1 on MAGIC, a price of one's own."""
 
 from __future__ import annotations
 
@@ -7,40 +7,23 @@ from typing import Any
 
 from instances import MAGIC, magic
 from measure import JobFailed, fresh, fresh_together
-from report import Section, Table, Target, at_most, seconds_text
+from real_solves import solves
+from report import Section, Table, Target, absent, at_most, joined, seconds_text
 from tree_rankers import spambase
 
 _POWERS, _STRENGTHS = (1, 4, 16), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 _WEAK, _PRODUCTS, _PATIENCE = 2e-4, 1e-3, 120.0
-_KINKS: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "TopPush": ("TopPush", ()),
-    "RmaxPush, hinge": ("RmaxPush", ("hinge",)),
-    "RmaxPush, logistic": ("RmaxPush", ("logistic",)),
-    "SpectralPush, highest 5 %, hinge": ("SpectralPush", (("top", 0.05), "hinge")),
-    "PartialAUC, 5 %, hinge": ("PartialAUC", (0.05, "hinge")),
-    "PartialAUC, 5 %, logistic": ("PartialAUC", (0.05, "logistic")),
-    "ConvexRisk, hinge": ("ConvexRisk", ("hinge",)),
-}
-_PENALTIES, _KINKS_TOL, _KINKS_LIMIT = ({"l2": 1e-3}, {"l2": 1e-6}, {"l1": 1e-3}, {"l1": 1e-5}), 1e-8, 5.0
 
 
 def real_rows(effort: int) -> Section:
     """Time grids of fits over leaves, and single fits with a weak l1; what lacks its file is left out, and said."""
-    parts = [_leaves(effort), _kinks(effort), _weak(), _verified(effort)]
-    return Section(
-        tuple(table for part in parts for table in part.tables),
-        tuple(target for part in parts for target in part.targets),
-    )
-
-
-def _absent(title: str, file: str) -> Section:
-    return Section((Table(title, ("not measured",), ((f"{file} is not there",),)),), ())
+    return joined([_leaves(effort), solves(effort), _weak(), _verified(effort)])
 
 
 def _leaves(effort: int) -> Section:
     title = "Leaves of trees, 18 fits"
     if not spambase().exists():
-        return _absent(title, "spambase.data")
+        return absent(title, "spambase.data")
     rows, targets = [], []
     for trees in (100, 400) if effort else (100,):
         found = fresh("real_rows:leaves", trees=trees).result
@@ -58,62 +41,10 @@ def _leaves(effort: int) -> Section:
     return Section((Table(title, columns, tuple(rows), note),), tuple(targets))
 
 
-def _kinks(effort: int) -> Section:
-    title = "Kinks on Spambase"
-    if not spambase().exists():
-        return _absent(title, "spambase.data")
-    rows, targets = [], []
-    for name in _KINKS:
-        found = fresh("real_rows:kinks", name=name, repeats=1 + effort).result
-        for penalty, one in found.items():
-            seconds, gap = min(one["seconds"]), one["gap"] / max(1.0, abs(one["value"]))
-            ends = seconds_text(seconds), str(one["iterations"]), f"{one['value']:.7g}", f"{gap:.0e}"
-            rows.append((name, penalty, one["solver"], *ends))
-            met = seconds <= _KINKS_LIMIT and gap <= _KINKS_TOL
-            wanted = f"≤ {_KINKS_LIMIT:g} s to a gap of {_KINKS_TOL:g}"
-            targets.append(
-                Target(f"{name}, {penalty}, Spambase", wanted, f"{seconds:.2f} s, gap {gap:.0e}", met)
-            )
-    note = (
-        "All 4 601 rows, 57 features of unit variance, most of which are counts of words: 0 for most rows, and far "
-        f"from 0 for some. Seconds of the processor, one thread, the least of {1 + effort} solves after one that is "
-        "not counted; a solve is ended after 120 s of the clock."
-    )
-    columns = ("problem", "penalty", "solver", "seconds", "steps", "value", "gap")
-    return Section((Table(title, columns, tuple(rows), note),), tuple(targets))
-
-
-def kinks(name: str, repeats: int) -> dict[str, Any]:
-    """Solve with each penalty, some times."""
-    import warnings
-
-    import numpy as np
-
-    import convexrank as cr
-
-    table = np.loadtxt(spambase(), delimiter=",")
-    X, y = table[:, :-1], table[:, -1].astype(int)
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    kind, arguments = _KINKS[name]
-    found: dict[str, Any] = {}
-    warnings.simplefilter("ignore", cr.ConvergenceWarning)  # the table says so
-    for penalty in _PENALTIES:
-        seconds = []
-        for _ in range(1 + repeats):
-            problem = getattr(cr.problems, kind)(X, y, *arguments, **penalty)
-            start = time.process_time()
-            solution = problem.solve(tol=_KINKS_TOL, time_limit=_PATIENCE)
-            seconds.append(time.process_time() - start)
-        kept = ("solver", "iterations", "value", "gap")
-        (said,) = (f"{key} = {value:g}" for key, value in penalty.items())
-        found[said] = {"seconds": seconds[1:]} | {key: getattr(solution, key) for key in kept}
-    return found
-
-
 def _weak() -> Section:
     title = "Weak l1"
     if not MAGIC.exists():
-        return _absent(title, "magic04.data")
+        return absent(title, "magic04.data")
     rows, targets = [], []
     for name, p, wanted in (("thresholds", 1, 2.0), ("thresholds", 4, 2.0), ("products", 4, 30.0)):
         found = fresh("real_rows:weak", name=name, p=p).result

@@ -74,6 +74,18 @@ class Section:
     targets: tuple[Target, ...]
 
 
+def joined(parts: Iterable[Section]) -> Section:
+    """Return the tables and targets of all parts as one section."""
+    parts = list(parts)
+    tables = tuple(table for part in parts for table in part.tables)
+    return Section(tables, tuple(target for part in parts for target in part.targets))
+
+
+def absent(title: str, file: str) -> Section:
+    """Say that a table was not measured, as its file is not there."""
+    return Section((Table(title, ("not measured",), ((f"{file} is not there",),)),), ())
+
+
 def at_most(what: str, measured: float, limit: float, unit: str = "", aim: float | None = None) -> Target:
     """Return the target that a number is no larger than a limit."""
     wanted = f"≤ {limit:g}{unit}" + (f", aim {aim:g}{unit}" if aim is not None else "")
