@@ -451,7 +451,10 @@ def test_columns_of_some_rows_have_a_window_that_some_are_within():
     up = Scores(Axis("up", np.arange(6000), np.ones(6000), np.zeros(6000, dtype=int), 1))
     low = Scores(Axis("low", 6000 + np.arange(40), np.ones(40), np.zeros(40, dtype=int), 1))
     some, others = np.arange(0, 6000, 10), np.arange(40)
-    kernel = pair_kernel(PairSums(functions.smooth_hinge(1e-3), up, low))(x, y).among(some, others)
+    node = PairSums(functions.smooth_hinge(1e-3), up, low)
+    whole = pair_kernel(node)(x, y)
+    assert pairs.kernel_among(whole, node, [x, y], np.arange(6000), others).width == 1e-3
+    kernel = pairs.kernel_among(whole, node, [x, y], some, others)
     assert isinstance(kernel, pairs.WindowedPairs)
     assert kernel.width > 1e-3
     short = 1.0 + y[:, None] - x[some]
