@@ -484,18 +484,27 @@ class PairSums(Node):
     @cached_property
     def pairs(self) -> tuple[Array, Array]:
         """Places of the upper and of the lower row of every pair, lower row by lower row."""
+        return self.numbered(np.arange(self.pair_count))
+
+    @cached_property
+    def partners(self) -> tuple[Array, Array]:
+        """Places of the upper rows, the partners of a row first among those of its query, and numbers of partners."""
         up, low = self.upper_axis, self.axis
-        found = []
-        for q in range(low.count):
-            here = np.arange(low.starts[q], low.starts[q + 1])
-            there = np.arange(up.starts[q], up.starts[q + 1])
-            if self.grades is None:
-                found.append((np.tile(there, len(here)), np.repeat(here, len(there))))
-            else:
-                k, i = np.nonzero(self.grades[here][:, None] < self.grades[there][None, :])
-                found.append((there[i], here[k]))
-        upper, lower = (np.concatenate([part[side] for part in found]) for side in (0, 1))
-        return upper, lower
+        if self.grades is None:
+            return np.arange(len(up.rows)), up.sizes[low.query]
+        falling = np.lexsort((-self.grades, up.query))  # of falling grade
+        ranks = np.unique(self.grades, return_inverse=True)[1].ravel()
+        step = int(ranks.max()) + 1
+        keys = up.query * step + step - 1 - ranks
+        return falling, np.searchsorted(keys[falling], keys) - low.starts[low.query]
+
+    def numbered(self, numbers: Array) -> tuple[Array, Array]:
+        """Return places of the upper and lower rows of the pairs of these numbers, lower row by lower row."""
+        (order, counts), query = self.partners, self.axis.query
+        ends = np.cumsum(counts)
+        lower = np.searchsorted(ends, numbers, side="right")
+        within = numbers - (ends - counts)[lower]
+        return order[self.upper_axis.starts[query[lower]] + within], lower
 
     @cached_property
     def pair_count(self) -> int:

@@ -14,7 +14,6 @@ from convexrank.backend.interruption import check_time
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import levels
 from convexrank.modelling.kernels.highest import partial_shares
-from convexrank.modelling.kernels.pairs import some_pairs
 from convexrank.modelling.levels import CumulativeLogSumExp, Threshold, curved
 from convexrank.modelling.program import Program
 
@@ -302,8 +301,7 @@ def hessian_of_few_pairs(program: Program, state: State, X: Array) -> Array:
 def _of_one(node: Any, memory: Any, x: Array, u: Any, inner: Array, found: Array) -> Array:
     """Return the Jacobian of a function of rows, or of those of a query, and add its second derivatives."""
     d, c, g = bend_of(node, x, memory, u)
-    bent = np.flatnonzero(np.broadcast_to(d, len(inner)))
-    found += weighted_gram(inner[bent], np.broadcast_to(d, len(inner))[bent])
+    found += _gram(inner, np.broadcast_to(d, len(inner)))
     if c is not None:
         together = _sums(node.over, np.asarray(g)[:, None] * inner)
         found -= weighted_gram(together, np.broadcast_to(c, len(together)))
@@ -315,24 +313,35 @@ def _of_pairs(
     node: tree.PairSums, memory: Any, x: list[Array], u: Any, inner: list[Array], found: Array
 ) -> Array:
     """Return the Jacobian of sums over pairs, and add their second derivatives."""
-    upper, lower, _ = some_pairs(node, node.pair_count)
-    apart, shape = x[1][lower] - x[0][upper], (len(x[1]), len(x[0]))
+    upper, lower = node.pairs
+    apart = x[1][lower] - x[0][upper]
     bend: Any = node.function.bend
-    slopes, bends = (
-        sparse.csr_array((part, (lower, upper)), shape)
-        for part in (node.function.slopes(apart)[1], bend(apart))
-    )
-    a, u, (above, below) = node.weights, np.broadcast_to(u, shape[0]), inner
-    across = below.T @ (u[:, None] * (bends @ (a[:, None] * above)))
-    found += (
-        weighted_gram(below, u * (bends @ a)) + weighted_gram(above, a * (bends.T @ u)) - across - across.T
-    )
+    slopes, bends = (_between(node, part) for part in (node.function.slopes(apart)[1], bend(apart)))
+    a, u, (above, below) = node.weights, np.broadcast_to(u, len(x[1])), inner
+    heavy, of_lower = a[:, None] * above, u * (bends @ a)
+    some = np.flatnonzero(of_lower)
+    across = (u[some, None] * below[some]).T @ (bends[some] @ heavy)
+    found += _gram(below, of_lower) + _gram(above, a * (bends.T @ u)) - across - across.T
     if isinstance(node, tree.SharedMeans):
         moving = np.flatnonzero(part := partial_shares(node.lowest, node.shares))
         turned = (slopes.T @ u)[moving, None] * above[moving] - (slopes.T @ (u[:, None] * below))[moving]
         rates = 1.0 / (node.lowest.width * _or_one(node.axis.sums(u)))  # shares of no multiplier turn nothing
         found += _about_means(node.upper_axis, moving, part[moving], turned, rates)
-    return (slopes @ a)[:, None] * below - slopes @ (a[:, None] * above)
+    return (slopes @ a)[:, None] * below - slopes @ heavy
+
+
+def _gram(rows: Array, weights: Array) -> Array:
+    """Return the weighted Gram matrix of the rows that have a weight."""
+    some = np.flatnonzero(weights)
+    return weighted_gram(rows[some], weights[some])
+
+
+def _between(node: tree.PairSums, entries: Array) -> sparse.csr_array:
+    """Return a matrix of lower by upper rows with entries for the pairs, those that are not 0."""
+    (upper, lower), kept = node.pairs, np.flatnonzero(entries)
+    count = len(node.axis.rows)
+    ends = np.searchsorted(lower[kept], np.arange(count + 1))
+    return sparse.csr_array((entries[kept], upper[kept], ends), (count, len(node.upper_axis.rows)))
 
 
 def _about_means(axis: tree.Axis, rows: Array, shares: Array, moved: Array, rates: Array) -> Array:

@@ -402,7 +402,7 @@ def kernel_among(kernel: Any, node: PairSums, scores: list[Array], up: Array, lo
     if isinstance(kernel, WindowedPairs):
         axis = node.upper_axis
         query = slice(*axis.starts[axis.query[up[0]] :][:2])
-        return kernel.among(up, low, sampled=len(up) < np.count_nonzero(node.weights[query]))
+        return kernel.among(up, low, sampled=len(up) < int(np.count_nonzero(node.weights[query])))
     some, upper, lower = some_rows(node, up, low), scores[0][up], scores[1][low]
     if node.function.multiple_of is functions.softplus and some.pair_count >= _MANY_PAIRS:
         block = np.arange(len(up)), np.arange(len(low))
@@ -412,18 +412,5 @@ def kernel_among(kernel: Any, node: PairSums, scores: list[Array], up: Array, lo
 
 def some_pairs(node: PairSums, most: int) -> tuple[Array, Array, int]:
     """Return places of the upper and lower rows of every so many-th pair, so that there are not more, and this step."""
-    up, low, count = node.upper_axis, node.axis, node.pair_count
-    every = max(1, -(-count // most))
-    if node.grades is None:
-        falling, partners = np.arange(len(up.rows)), up.sizes[low.query]
-    else:  # the upper rows of a row are the first ones by falling grade
-        falling = np.lexsort((-node.grades, up.query))
-        ranks = np.unique(node.grades, return_inverse=True)[1].ravel()
-        step = int(ranks.max()) + 1
-        keys = up.query * step + step - 1 - ranks
-        partners = np.searchsorted(keys[falling], keys) - low.starts[low.query]
-    ends = np.cumsum(partners)
-    numbers = np.arange(0, count, every)
-    lower = np.searchsorted(ends, numbers, side="right")
-    within = numbers - (ends - partners)[lower]
-    return falling[up.starts[low.query[lower]] + within], lower, every
+    every = max(1, -(-node.pair_count // most))
+    return *node.numbered(np.arange(0, node.pair_count, every)), every
