@@ -1,4 +1,4 @@
-"""Few pairs of each row, and many queries: second derivatives by Jacobians, and the path of smooth minimisers."""
+"""Second derivatives of few pairs, the path of smooth minimisers over many queries, and margins with l1."""
 
 from __future__ import annotations
 
@@ -168,3 +168,43 @@ def test_the_minimum_of_many_queries_at_zero_is_proved(trivial):
 @pytest.mark.usefixtures("one_width")
 def test_the_minimum_of_many_queries_at_zero_is_missed_where_one_width_is_all(trivial):
     assert end_at_zero(trivial, 1e-8) is None
+
+
+# --- Newton's method with l1 for what is no expression ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("divergence", ["squared", "bit_entropy"])
+def test_margins_with_l1_end_by_newtons_method(divergence):
+    """Columns that are nearly one another's multiples: accelerated steps creep, second derivatives know them apart."""
+    X, y, qid = lists(queries=15)
+    X[:, 1:] = X[:, :1] + 0.01 * X[:, 1:]
+    options = {"margin": 0.2, "l1": 1e-4}
+    problem = cr.problems.MarginRetargeting(X, y, qid, divergence, **options)
+    solution = problem.solve()
+    with pytest.warns(cr.ConvergenceWarning, match="MAX_ITER"):
+        alone = problem.solve(cr.solvers.Accelerated(hand_over=False), max_iter=200)
+    assert solution.solver == "accelerated"
+    assert solution.converged
+    assert solution.iterations == 101
+    assert solution.value <= alone.value <= solution.value + alone.gap
+
+
+def test_the_smooth_function_of_margins_is_the_risk_itself():
+    X, y, qid = lists(queries=8)
+    problem = cr.problems.MarginRetargeting(X, y, qid, "squared", margin=0.3, reward=0.1, l1=1e-3, l2=0.1)
+    w, d = np.linspace(-1.0, 1.0, X.shape[1]), np.cos(np.arange(X.shape[1]))
+    found = problem.face(Smoothable).at(w, 0.5)
+    risk, slope = problem.risk_and_subgradient(w)
+    assert found.value == found.risk == risk
+    assert np.array_equal(found.slope, slope)
+    assert found.offset + found.slope @ w == pytest.approx(risk)
+    assert not found.drift().any()
+    step = 1e-5
+    ahead, behind = (problem.risk_and_subgradient(w + side * step * d) for side in (1.0, -1.0))
+    bend = (ahead[1] - behind[1]) / (2.0 * step)
+    assert np.abs(found.matrix() @ d - bend).max() <= 1e-6 * max(1.0, np.abs(bend).max())
+    assert np.array_equal(found.product()(d), found.matrix() @ d)
+    assert np.array_equal(found.diagonal(), found.matrix().diagonal())
+    value, fall = found.along(d)(step)
+    assert (value, fall) == (ahead[0], float(ahead[1] @ d))
+    assert "SmoothBelow" not in problem.changed(l1=0.0).capabilities

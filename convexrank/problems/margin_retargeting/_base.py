@@ -17,6 +17,7 @@ and, with one bound and no offset that follows it, no score moves towards the bo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +29,13 @@ from convexrank.backend.design import Design, dense, held_as, in_units, picks
 from convexrank.backend.interruption import MANY, check_time
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
 from convexrank.core.separability import units_of_features
+from convexrank.modelling.smoothing.programs import Smoothed
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost
 from convexrank.problems.out_of_memory._queries import drawn
 from convexrank.problems.out_of_memory._streams import refuse_chunks
 from convexrank.problems.queries._base import QueryScores, query_sums
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
-from convexrank.solvers.row_faces import FiniteSum
+from convexrank.solvers.row_faces import FiniteSum, Smoothable
 
 Array = np.ndarray
 
@@ -119,6 +121,39 @@ class MarginScores(QueryScores):
     def _has_curvature(self) -> bool:  # type: ignore[override]
         """Whether the risk has second derivatives."""
         return self._differentiable
+
+    @property
+    def _has_smoothing(self) -> bool:  # type: ignore[override]
+        """Whether the risk is its own smooth function, whatever the width: beside l1, for Newton's method."""
+        return self._has_curvature and self.l1 > 0.0
+
+    def _smoothable(self) -> Smoothable:
+        return Smoothable(lambda: 1.0, 1.0, self._own_smooth)
+
+    def _own_smooth(self, w: Array, width: float) -> Smoothed:
+        value, slope = self.risk_and_subgradient(w)
+
+        def matrix() -> Array:
+            return self.second_order(w)[2] - self.l2 * np.eye(self.dimension)
+
+        def along(direction: Array) -> Callable[[float], tuple[float, float]]:
+            def there(step: float) -> tuple[float, float]:
+                risk, gradient = self.risk_and_subgradient(w + step * direction)
+                return risk, float(gradient @ direction)
+
+            return there
+
+        return Smoothed(
+            risk=value,
+            value=value,
+            offset=value - float(slope @ w),
+            slope=slope,
+            drift=lambda: np.zeros_like(slope),
+            product=lambda: matrix().__matmul__,
+            diagonal=lambda: matrix().diagonal(),
+            matrix=matrix,
+            along=along,
+        )
 
     @property
     def rules(self) -> JointCost:
