@@ -72,8 +72,8 @@ REASONS: dict[str, str] = {
     ),
     r"^PartialAUC, 30 %.*, (MQ2008|WDBC)$": (
         "Each of 48 086 pairs of MQ2008, and of 75 684 of WDBC, has a kink. The minimisers of smooth functions of "
-        "narrower and narrower widths are followed by some hundred Newton steps; on MQ2008 one takes 25 ms, half of "
-        "which are second derivatives."
+        "narrower and narrower widths are followed by some hundred Newton steps, each with sums over these pairs for "
+        "its second derivatives."
     ),
     r"weak l1": (
         "Of products more than 4 000 columns are in use, with 1 700 entries in a row: one Hessian takes some 10^11 "

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.modelling import hessian_products
+from convexrank.modelling import functions, hessian_products
+from convexrank.modelling.expressions import Axis, PairSums, Scores
 from convexrank.modelling.hessian_products import gradient_moved, has_few_pairs, hessian_of_few_pairs
 from convexrank.solvers.descent.smoothed import short_path
 from convexrank.solvers.descent.smoothed.short_path import end_at_zero, path_end
@@ -27,6 +28,26 @@ def lists(queries=40, rows=7, columns=4, seed=0, noise=1.0):
     return X, y, qid
 
 
+@pytest.mark.parametrize("grades", [None, np.array([2, 0, 2, 1, 0, 5, 5, 5, 1, 3, 1])])
+def test_pairs_are_those_of_the_double_loop(grades):
+    """Of three queries, one of which has a single grade; and every third pair of all, by its number."""
+    query = np.repeat([0, 1, 2], [5, 3, 3])
+    x = Scores(Axis("rows", np.arange(11), np.ones(11), query, 3))
+    node = PairSums(functions.hinge, x, x, grades)
+    expected = {
+        (i, k)
+        for k in range(11)
+        for i in range(11)
+        if query[i] == query[k] and (grades is None or grades[k] < grades[i])
+    }
+    upper, lower = node.pairs
+    assert len(upper) == node.pair_count == len(expected)
+    assert {*zip(upper.tolist(), lower.tolist(), strict=True)} == expected
+    assert (np.diff(lower) >= 0).all()
+    some = node.numbered(np.arange(0, node.pair_count, 3))
+    assert all(np.array_equal(part, whole[::3]) for part, whole in zip(some, (upper, lower), strict=True))
+
+
 def by_products(program, state, X):
     """A product with each column of X, forward over reverse."""
     moved = [gradient_moved(program, state, np.ascontiguousarray(column), {}) for column in X.T]
@@ -38,7 +59,8 @@ KINDS = {
     "logistic": lambda X, y, q: cr.problems.PartialAUC(X, y, 0.5, "logistic", qid=q, l1=1e-3),
     "powers": lambda X, y, q: cr.problems.Push(X, y, 3.0, "hinge", qid=q, l1=1e-3),
     "one list, few positives": lambda X, y, q: cr.problems.PartialAUC(X, y, 0.1, "squared_hinge", l1=1e-3),
-    "grades": lambda X, y, q: cr.problems.Push(X, y, 2.0, "squared_hinge", qid=q, l1=1e-3),
+    "squares": lambda X, y, q: cr.problems.Push(X, y, 2.0, "squared_hinge", qid=q, l1=1e-3),
+    "grades": lambda X, y, q: cr.problems.ConvexRisk(X, y + (X[:, 2] > 0.0), "hinge", qid=q, l1=1e-3),
     "full ranks": lambda X, y, q: cr.problems.RankDiscount(X, y, 2.0, "hinge", qid=q, l1=1e-3),
 }
 

@@ -292,7 +292,7 @@ def hessian_of_few_pairs(program: Program, state: State, X: Array) -> Array:
             case tree.PairSums():
                 jacobians.append(_of_pairs(node, memories[k], x, u, inner, found))
             case tree.Dot():
-                jacobians.append(_sums(node.over, node.shares[:, None] * inner[0]))
+                jacobians.append(node.over.sums(node.shares[:, None] * inner[0]))
             case _:
                 jacobians.append(_of_one(node, memories[k], x[0], u, inner[0], found))
     return found
@@ -303,10 +303,10 @@ def _of_one(node: Any, memory: Any, x: Array, u: Any, inner: Array, found: Array
     d, c, g = bend_of(node, x, memory, u)
     found += _gram(inner, np.broadcast_to(d, len(inner)))
     if c is not None:
-        together = _sums(node.over, np.asarray(g)[:, None] * inner)
+        together = node.over.sums(np.asarray(g)[:, None] * inner)
         found -= weighted_gram(together, np.broadcast_to(c, len(together)))
     moved = np.broadcast_to(memory, len(inner))[:, None] * inner
-    return moved if isinstance(node, tree.Elementwise) else _sums(node.over, moved)
+    return moved if isinstance(node, tree.Elementwise) else node.over.sums(moved)
 
 
 def _of_pairs(
@@ -357,10 +357,6 @@ def _spread(node: tree.Affine, part: tree.Node, x: Array) -> Array:
     if not node.is_level(part):
         return x
     return x if node.axis is None or node.axis.count == 1 else x.repeat(node.axis.sizes, axis=0)
-
-
-def _sums(axis: tree.Axis, x: Array) -> Array:
-    return np.add.reduceat(x, axis.starts[:-1], axis=0)
 
 
 def _column(c: Any) -> Any:

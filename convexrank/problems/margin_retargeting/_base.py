@@ -131,6 +131,7 @@ class MarginScores(QueryScores):
         return Smoothable(lambda: 1.0, 1.0, self._own_smooth)
 
     def _own_smooth(self, w: Array, width: float) -> Smoothed:
+        """Return the risk at w, without the penalty, as what is smooth already."""
         value, slope = self.risk_and_subgradient(w)
 
         def matrix() -> Array:
