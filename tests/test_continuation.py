@@ -18,6 +18,8 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.backend.cached import preset
 from convexrank.backend.design import gram_of_rows
+from convexrank.core.cvxpy_model import CvxpyModel
+from convexrank.modelling.smoothing import programs
 from convexrank.problems import _formulation
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import reference_highest
@@ -516,3 +518,43 @@ def test_where_all_of_l2_is_rounding_the_short_path_comes_at_once():
     assert solution.status is cr.Status.CONVERGED
     assert solution.iterations <= 10
     assert short_path.FOLLOWED in solution.message
+
+
+def test_a_system_whose_diagonal_is_rounding_is_solved():
+    """Found on one-hot columns: a weight along which nothing bends had a second derivative of -5e-3 beside 6e14."""
+    problem = cr.problems.TopPush(np.eye(4), [1, 1, 0, 0], l2=0.1)
+    here = places.place_at(problem, np.zeros(4), 1.0)
+    bends = np.diag([6e14, 1.0, -5e-3 - here.l2, 2.0])
+    system = places.System(replace(here, found=replace(here.found, matrix=bends.copy)), 10)
+    found = system.solve(np.ones(4))
+    np.testing.assert_allclose(found[[0, 1, 3]], 1.0 / (bends.diagonal() + here.l2)[[0, 1, 3]])
+    assert 0.0 < found[2] < math.inf
+
+
+@pytest.mark.parametrize("penalty", [{"l2": 1e-3}, {"l1": 1e-3}], ids=str)
+def test_the_highest_sums_over_many_pairs_have_smooth_functions(penalty):
+    """Between pairs that are listed and those that are interpolated; the bundle method took minutes there."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(960, 3)), np.arange(960) % 2
+    X[:, 0] += 3.0 * y
+    problem = cr.problems.PartialAUC(X, y, 0.05, "logistic", **penalty)
+    assert not programs.is_cheap(problem.program)
+    assert "SmoothBelow" in problem.capabilities
+    solution = problem.solve()
+    assert solution.converged
+    assert solution.solver == "continuation" or short_path.FOLLOWED in solution.message
+    other = problem.solve(cr.solvers.Bundle(newton=False))
+    assert solution.value <= other.value + solution.gap
+    assert other.value - other.gap <= solution.value
+
+
+def test_the_exact_model_is_solved_in_the_time_left(monkeypatch):
+    problem = cr.problems.TopPush(np.eye(4), [1, 1, 0, 0], l2=0.1)
+    options = []
+    solve = CvxpyModel.solve
+    monkeypatch.setattr(through_another, "time_left", lambda: 7.0)
+    monkeypatch.setattr(
+        CvxpyModel, "solve", lambda self, name, given: options.append(given) or solve(self, name, given)
+    )
+    assert through_another.conic_point(problem) is not None
+    assert [given["time_limit"] for given in options] == [7.0]

@@ -361,7 +361,10 @@ class Declared(LinearScores):
     @cached_property
     def _has_smoothing(self) -> bool:  # type: ignore[override]
         """Whether all kinks, or log-sum-exps, have smoother functions below them, with cheap second derivatives."""
-        return can_be_smooth(self.program) and is_cheap(self.program)
+        if not can_be_smooth(self.program):
+            return False
+        # means of the highest sums look at pairs with the lower rows that count alone
+        return is_cheap(self.program) or self._smoothed_risks.tops is not None
 
     @cached_property
     def _smoothed_risks(self) -> SmoothedRisks:

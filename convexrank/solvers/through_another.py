@@ -159,7 +159,7 @@ def conic_point(problem: Solvable) -> Array | None:
     if not model.convex:
         return None
     try:
-        word = model.solve("CLARABEL", _DIGITS)
+        word = model.solve("CLARABEL", _DIGITS | {"time_limit": time_left()})
     except cp.SolverError:
         return None
     if word not in SOLVED:

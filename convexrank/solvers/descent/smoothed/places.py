@@ -19,6 +19,7 @@ Array = np.ndarray
 _HALVINGS = 40
 # A predicted decrease below this share of the value is rounding.
 _HIDDEN = 1e-13
+_EPSILON = float(np.finfo(np.float64).eps)
 # A line is followed until its derivative is this share of what it was; not at all where a step of length 1 brings the
 # minimum nearer by this factor.
 _FLAT, _NEARER = 0.1, 0.25
@@ -95,13 +96,17 @@ class System:
 
 def _factored(hessian: Array) -> Any:
     """Cholesky; add to the diagonal only as much as makes it possible."""
+    diagonal = hessian.diagonal().copy()
+    counts = diagonal > 0.0  # beside rows whose products cancel an entry may be rounding, and below 0
+    diagonal[~counts] = _EPSILON * float(np.max(diagonal, initial=1.0, where=counts))
+    hessian.flat[:: len(hessian) + 1] = diagonal
     for damping in (0.0, 1e-14, 1e-11, 1e-8, 1e-5):
-        damped = hessian + np.diag(damping * np.diag(hessian)) if damping else hessian
+        damped = hessian + np.diag(damping * diagonal) if damping else hessian
         try:
             return cho_factor(damped, check_finite=False)
         except np.linalg.LinAlgError:
             continue
-    return cho_factor(np.diag(np.diag(hessian)), check_finite=False)
+    return cho_factor(np.diag(diagonal), check_finite=False)
 
 
 def _conjugate_gradients(here: Place, right: Array) -> Array:
