@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -325,3 +326,45 @@ def test_dampings_shrink_below_those_of_far_larger_second_derivatives(monkeypatc
     assert 0.0 <= end.gap <= 1e-8
     monkeypatch.setattr(short_path, "_LEAST", 1e-12)
     assert path_end(problem, problem.start(), 1e-8) is None
+
+
+def one_hot_rows(n=150, factors=4):
+    """Columns of three levels each, which add up to the same: what l1 alone decides."""
+    rng = np.random.default_rng(1)
+    levels = rng.integers(0, 3, (n, factors))
+    X = (levels[:, :, None] == np.arange(3)).reshape(n, -1).astype(float)
+    score = X @ rng.normal(size=X.shape[1]) + 0.2 * rng.normal(size=n)
+    return (X - X.mean(axis=0)) / X.std(axis=0), (score > np.median(score)).astype(int)
+
+
+def test_on_collinear_columns_a_step_goes_to_the_minimum_of_the_quadratic(monkeypatch):
+    """Sweeps that end early lead a little farther along such columns in each of hundreds of steps."""
+    problem = cr.problems.Push(*one_hot_rows(), cr.prices.Power(1), "logistic", l1=1e-4)
+    steps, step = [], short_path._Way.step
+    monkeypatch.setattr(short_path._Way, "step", lambda *args: steps.append(0) or step(*args))
+    counts, values = [], []
+    for straight in (short_path._STRAIGHT, math.inf):  # the second as if all steps were close enough
+        monkeypatch.setattr(short_path, "_STRAIGHT", straight)
+        steps.clear()
+        end = path_end(problem, problem.start(), 1e-8)
+        assert end is not None
+        counts.append(len(steps))
+        values.append(end.value)
+    assert values[0] == pytest.approx(values[1])
+    assert 2 * counts[0] < counts[1]
+
+
+@pytest.mark.parametrize("threshold", [None, 0.0], ids=["as it is", "planted"])
+def test_a_second_derivative_that_is_rounding_does_not_damp_a_step(monkeypatch, threshold):
+    """All pairs that count agree in the second column; a step along it crosses the kinks of others, and is damped."""
+    if threshold is not None:
+        monkeypatch.setattr(short_path, "_ROUNDING", threshold)
+    X = np.array([[0.0, 1.0], [1.0, 1.0], [5.0, -1.0], [-5.0, 3.0]])
+    problem = cr.problems.Push(X, [1, 0, 1, 0], cr.prices.Power(1), "squared_hinge", l1=1e-3)
+    way = short_path._Way(problem, problem.penalty)
+    here = way.at(np.array([0.4, 0.1]), 1.0)
+    hessian = here.hessian.copy()
+    hessian[1, 1] = 1e-17 * hessian[0, 0]  # what rounding leaves of 0
+    bends = way._bends(SimpleNamespace(hessian=hessian, steepest=here.steepest, value=here.value))
+    assert bends[0] == hessian[0, 0]
+    assert (bends[1] > 1e-3 * bends[0]) == (threshold is None)

@@ -56,6 +56,8 @@ _REACHED, _DAMPED, _HARDER, _LEAST = 0.05, (1e-12, 1e12), 10.0, 1e-24
 # Lengths of a step; the damping at least after a shortened one. After others it is less by a factor: of the shares of a
 # promise that were kept, half of which is what a quadratic function keeps.
 _LENGTHS, _SHORTENED, _EASED = (1.0, 0.3), 1e-8, ((0.375, 0.01), (0.25, 0.1), (0.0, 1.0))
+# A second derivative below this share of the largest is rounding, in units of the columns.
+_ROUNDING = 1e-12
 # By what share l1 is less for evidence that is less steep, and by what share of l1 a mixture stays below it.
 _WEAKER, _BELOW_L1 = 0.05, 1e-9
 # By how many times the width, or what it is below the risk here, a smooth function may be below the risk's infimum.
@@ -65,6 +67,9 @@ _RIDGE = 1e-14
 # With l1 the minimum of a quadratic is found by so many sweeps over the weights at a time, which end where slopes
 # change by less than this share of l1; roughly for a step, as more follow, and to the end for a tangent of the path.
 _SWEEPS, _ENDED, _ROUGHLY, _EXACTLY = 100, 1e-11, 0.2, 1e-6
+# A step that keeps more than this share of what slopes promise is not at the minimum of the quadratic, where curvature
+# takes back half: the next one is to be closer to it, by this factor, down to a share.
+_STRAIGHT, _CLOSER, _CLOSELY = 0.9, 0.1, 1e-3
 # The share of the tolerance that is enough: a certificate in units of the columns is to be ten times as good.
 _ENOUGH = 0.03
 # The square of the length of w from which on there is no minimiser.
@@ -153,9 +158,10 @@ def _followed(way: _Way, point: Array, tol: float) -> PathEnd | None:
     if there is None:  # the minimiser is far away, if there is one
         return None
     here, best, idle, shrink, steps = there.here, way.end(there.here, point), 0, _SHRINK, _STEPS
-    told = here
+    told, moves = here, here.found.drift().any()  # a smooth risk is the same at all widths
     while (
-        best.gap > _ENOUGH * tol * scale_of(best.value)
+        moves
+        and best.gap > _ENOUGH * tol * scale_of(best.value)
         and here.width > _NARROWEST * first
         and steps > 0
         and idle < _IDLE
@@ -333,6 +339,7 @@ class _Way:
     lowest: _There | None = None
     largest: Array | None = None
     damping: float = 0.0
+    worth: float = _ROUGHLY  # the share by which a turn is to add to a step with l1
 
     def at(self, w: Array, width: float) -> _There:
         with np.errstate(over="ignore", invalid="ignore"):  # far away a steep risk is infinite
@@ -367,7 +374,7 @@ class _Way:
         bends, scale, least = self._bends(here), scale_of(here.value), math.inf
         most = here.value - self.problem.face(Shape).risk_infimum + here.below
         for damping in self._dampings():
-            step = here.step(here.gradient, damping * bends)
+            step = here.step(here.gradient, damping * bends, self.worth)
             fall = here.fall(step)
             if not (fall >= 0.0 and here.is_near(step)):
                 continue
@@ -388,6 +395,7 @@ class _Way:
                 if reached >= _REACHED:
                     eased = damping * next(factor for share, factor in _EASED if reached >= share)
                     self.damping = eased if length == 1.0 else max(_HARDER * damping, _SHORTENED)
+                    self.worth = max(_CLOSER * self.worth, _CLOSELY) if reached >= _STRAIGHT else _ROUGHLY
                     return there, fall
             least = min(least, fall)
         return None if least <= _HIDDEN * scale else (here, math.inf)
@@ -402,13 +410,17 @@ class _Way:
             damping *= _HARDER
 
     def _bends(self, here: _There) -> Array:
-        """The largest second derivative seen along each weight; of weights without, that of a step of some length."""
+        """The largest second derivative seen along each weight; of weights without, that of a step of some length.
+
+        Without l2 one that is rounding beside others, in units of the columns, is none: a step may cross kinks there.
+        """
         diagonal = here.hessian.diagonal()
         self.largest = diagonal if self.largest is None else np.maximum(self.largest, diagonal)
-        usual = (
-            float(self.largest.mean()) or float(here.steepest @ here.steepest) / scale_of(here.value) or 1.0
-        )
-        return np.where(self.largest > 0.0, self.largest, usual)
+        squares = self.problem.face(Shape).column_scales ** 2
+        shares = self.largest * squares
+        usual = float(shares.mean()) or float(here.steepest @ here.steepest) / scale_of(here.value) or 1.0
+        seen = (shares > _ROUNDING * float(shares.max())) | (self.penalty.curvatures > 0.0)
+        return np.where(seen, self.largest, usual / squares)
 
     def end(self, there: _There, other: Array) -> PathEnd:
         """Return the best of the point, the tangent's at width 0 and another, with the gap by the multipliers here."""
