@@ -8,6 +8,7 @@ import math
 import os
 import re
 import shutil
+import time
 import warnings
 from functools import cache
 from itertools import product
@@ -647,6 +648,51 @@ def test_numbers_of_formulas_are_counted(monkeypatch, copies, capsys):
     assert "the value is" in said(copies / "ListNet", capsys)
     monkeypatch.setattr(check, "TERMS", 20)
     assert "formulas of more than 200 numbers" in said(copies / "ListNet", capsys)
+
+
+@pytest.mark.parametrize("part", ["n0", ["label", 0], ["take", 0.0, "i0"], ["spread", 0.0, 0]], ids=str)
+def test_numbers_are_counted_before_deeper_formulas_are_evaluated(part, monkeypatch):
+    """The whole formula would hold 100 lists of 40 numbers; no more than 80 are made."""
+    forty = np.zeros(40, dtype=np.int64)
+    rows = check.Rows(forty.tolist(), forty.tolist(), forty, forty)
+    d = {"given": {"n0": forty, "i0": forty}, "found": [check.Vector([], rows)], "until": math.inf}
+    formula = part
+    for _ in range(100):
+        formula = ["+", part, formula]
+    monkeypatch.setattr(check, "TERMS", 8)
+    made, evaluate = [], check.numbers
+    monkeypatch.setattr(check, "numbers", lambda *args: made.append(evaluate(*args)) or made[-1])
+    with pytest.raises(ValueError, match="formulas of more than 80 numbers"):
+        check.numbers(d, formula)
+    assert sum(len(one) == 40 for one in made) <= 2
+
+
+def test_entries_of_all_files_are_counted(copies, capsys, monkeypatch):
+    """Files are not read any more once they are too many."""
+    _, arrays = read(copies / "PNormPush")
+    first, second, third, *_ = (values.size for values in arrays.values())
+    opened, names = check.opened, []
+    monkeypatch.setattr(check, "opened", lambda path, _: names.append(path.name) or opened(path, 4096))
+    monkeypatch.setattr(check, "ENTRIES", (first + second + third) // 3 - 1)
+    assert "files of more than" in said(copies / "PNormPush", capsys)
+    assert names == ["certificate.json", *list(arrays)[:3]]
+
+
+def test_points_are_counted(copies, capsys, monkeypatch):
+    content, arrays = read(copies / "RmaxPush")
+    arrays["witness_points.npy"], arrays["witness_weights.npy"] = np.zeros((60, 2)), np.ones(60)
+    write(copies / "RmaxPush", content, arrays)
+    monkeypatch.setattr(check, "TERMS", 59)
+    assert "more than 59 rows, or points" in said(copies / "RmaxPush", capsys)
+
+
+def test_thresholds_have_an_end():
+    """Newton's method takes as many steps as it may: a power of so many is nearly a step function."""
+    side = [(arb(1), check.Convex(arb(1)))]
+    arguments = side, check.function(["power", 1e4]), arb(1), arb(1e-300)
+    assert check.threshold(*arguments).value.is_finite()
+    with pytest.raises(ValueError, match="it takes more than"):
+        check.threshold(*arguments, time.monotonic())
 
 
 # --- what is confirmed is true ----------------------------------------------------------------------------------------

@@ -115,9 +115,10 @@ def highest(side, mass):  # the mean of the highest, so much weight of them; sha
     value = above if all(mass <= a for a, _ in side) else above.union(total(a * f.value for a, f in shares))
     least = least_of(lambda found: reduce(arb.min, found), [f for _, f in side])
     return Convex(value, value - total(a * (f.value - f.slack) for a, f in shares), shares, False, least)
-def threshold(side, function, b, target):  # the least t with Σ c ψ(b(x − t)) ≤ τ, of pairs (c, x) with Σ c = 1
+def threshold(side, function, b, target, until=math.inf):  # least t, Σ c ψ(b(x − t)) ≤ τ, of pairs (c, x), Σ c = 1
     need(function[1] and b > 0 and target > 0 and all(c > 0 for c, _ in side), "this threshold is not known")
     def excess(t):  # the least that it may be, the most, and slopes
+        need(time.monotonic() < until, f"it takes more than {SECONDS} seconds")
         lines = [(c, *function[0](b * (f.value - t))) for c, f in side]
         most = total(c * value for c, value, *_ in lines) - target
         return most - total(c * slack for c, *_, slack in lines), most, [c * slope for c, _, slope, _ in lines]
@@ -198,16 +199,18 @@ def numbers(d, x: Any, depth=1):  # one number, or one for each row or query of 
         return [arb(x)]
     if type(x) is str:
         need(x in d["given"], f"{x!r} are no numbers")
+        need(len(d["given"][x]) * depth <= 10 * TERMS, f"formulas of more than {10 * TERMS} numbers")
         return list(map(arb, d["given"][x].tolist()))
     need(type(x) is list and x and type(x[0]) is str and WORDS.get(x[0]) == len(x), f"{x!r} are no numbers")
     kind, first, last = x[0], x[1], x[-1]
     need(kind not in OF_ATOM or (type(last) is int and 0 <= last < len(d["found"])), f"{x!r} are no numbers")
     rows: Any = d["found"][last].rows if kind in OF_ATOM else None
+    found = [numbers(d, part, depth + 1) for part in (x[1:] if kind in OPERATIONS else [first])]
+    places = integers(d, last) if kind == "take" else rows.query if kind in OF_ATOM else []
+    length = max(map(len, [*found, places]))
+    need(length * depth <= 10 * TERMS, f"formulas of more than {10 * TERMS} numbers")
     if kind in ("weight", "label"):
         return list(map(arb, (rows.weights if kind == "weight" else rows.labels).tolist()))
-    found = [numbers(d, part, depth + 1) for part in (x[1:] if kind in OPERATIONS else [first])]
-    length = max(map(len, found))
-    need(length * depth <= 10 * TERMS, f"formulas of more than {10 * TERMS} numbers")
     if kind == "sums":
         values = several(found[0], len(rows.query))
         return [total(values[place] for place in places) for places in rows.queries]
@@ -215,8 +218,7 @@ def numbers(d, x: Any, depth=1):  # one number, or one for each row or query of 
         values = several(found[0], len(rows.queries))
         return [values[q] for q in rows.query]
     if kind == "take":
-        places = integers(d, last)
-        need(all(0 <= place < length for place in places), f"{x!r} are no numbers")
+        need(all(0 <= place < len(found[0]) for place in places), f"{x!r} are no numbers")
         return [found[0][place] for place in places]
     return [OPERATIONS[kind](*one) for one in zip(*(several(one, length) for one in found), strict=True)]
 
@@ -286,7 +288,7 @@ def reduced(d, parts, node):
             need(whole > 0 and all(a >= 0 for a, _ in side), "weights of a mean are not above 0")
             side = [(a / whole, f) for a, f in side]
         found.append(add(*side) if kind in ("mean", "total") else log_sum_exp(side) if kind.startswith("log") else
-                     threshold(side, function(node["function"]), arb(node["scale"]), arb(node["target"]))
+                     threshold(side, function(node["function"]), arb(node["scale"]), arb(node["target"]), d["until"])
                      if kind == "threshold" else highest(side, mass if kind == "maximum" else mass.min(whole)))
     return Vector(found, part.rows, False)
 def cumulative(d, parts, node):  # log Σ c eˣ over the rows of a query whose grade is at most that of each
@@ -369,7 +371,7 @@ def contents(text) -> dict:  # certificate.json
         "risk": lambda x: listed(x) and 0 < len(x) <= 1000, "l2": not_negative, "l1": not_negative}
     if not ranks and "ball" in d:
         fields |= {"ball": one_of("L1", "L2"), "radius": positive}
-    has(d, {"claim": lambda x: type(x) is dict, "files": has_files, **fields}, "certificate.json")
+    has(d, {"claim": lambda x: type(x) is dict, "files": lambda x: type(x) is dict, **fields}, "certificate.json")
     has(d["claim"], {"kind": one_of("distance" if ranks else "global"), "gap": lambda x: real(x) and x >= 0,
                      "value": real}, "the claim")
     need(not ranks or d["claim"]["value"] == 0, "a rank has no value")
@@ -382,8 +384,6 @@ def contents(text) -> dict:  # certificate.json
         need(least <= len(of) <= most, f"{atom['atom']} has another number of parts")
         need(all(type(part) is int and 0 <= part < k for part in of), "an atom is made of a later one")
     return d
-def has_files(files):
-    return type(files) is dict and all(type(digest) is str for digest in files.values())
 
 def shapes(d):  # of the files, by names of sizes
     if "problem" in d:
@@ -416,9 +416,11 @@ def array(name, folder, large, digest):
 
 def load(folder, large):
     d = contents(opened(folder / "certificate.json", TEXT).decode())
-    expected, sizes = shapes(d), {}
+    expected, sizes, given = shapes(d), {}, {}
     need(d["files"].keys() == {f"{name}.npy" for name in expected}, f"the files are not {', '.join(expected)}")
-    given = {name: array(f"{name}.npy", folder, large, d["files"][f"{name}.npy"]) for name in expected}
+    for name in expected:
+        given[name] = array(f"{name}.npy", folder, large, d["files"][f"{name}.npy"])
+        need(sum(one.size for one in given.values()) <= 3 * ENTRIES, f"files of more than {3 * ENTRIES} entries")
     for name, axes in expected.items():
         need(given[name].ndim == len(axes), f"{name} has another number of axes")
         for axis, size in zip(axes, given[name].shape, strict=True):
@@ -434,7 +436,7 @@ def in_range(values):  # weights, some of which are above 0
          "weights are out of range")
 
 def check_rows(d):
-    need(len(d["y"]) <= TERMS, f"there are more than {TERMS} rows")
+    need(max(len(d["y"]), len(d.get("witness_points", ()))) <= TERMS, f"there are more than {TERMS} rows, or points")
     in_range(d["weight"])
     in_range(d.get("witness_weights", d["weight"]))
     need(float(np.abs(d["X"]).max()) <= 1e150, "X has entries beyond 1e150")
