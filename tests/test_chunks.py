@@ -18,7 +18,18 @@ import convexrank as cr
 from convexrank.data import Chunks
 from convexrank.data.chunks.reader import read_ahead
 from convexrank.data.shards import local
-from convexrank.modelling import huber, log_mean_exp, mean, pair_sums, total
+from convexrank.modelling import (
+    exp,
+    huber,
+    log,
+    log_mean_exp,
+    log_sum_exp,
+    maximum,
+    mean,
+    pair_sums,
+    softplus,
+    total,
+)
 from convexrank.problems.out_of_memory import _queries as query_streams
 from convexrank.problems.out_of_memory._streams import LogSums, Sums
 from tests.tolerances import tolerance
@@ -272,6 +283,63 @@ def test_a_risk_that_looks_at_all_queries_takes_two_passes():
     before = chunks.passes
     assert close(pieces.value_and_gradient(w)[1], memory.value_and_gradient(w)[1])
     assert chunks.passes == before + 2
+
+
+BY_ROW = np.random.default_rng(7).normal(size=ROWS)
+# What a part of the rows states otherwise than all rows do: by the number of a row, of rows, and of queries.
+PLACED = {
+    "constants": lambda f: log_mean_exp(-f.positive) + log_sum_exp(f.negative + BY_ROW[f.negative.axis.rows]),
+    "weights": lambda f: (
+        log_mean_exp(-f.positive) + log_sum_exp(f.negative, np.exp(BY_ROW)[f.negative.axis.rows])
+    ),
+    "weights of a mean": lambda f: (
+        log_mean_exp(-f.positive, 2.0 + f.positive.axis.rows % 2 * 1.0) + log_sum_exp(f.negative)
+    ),
+    "sizes": lambda f: log_mean_exp(-f.positive) + log_sum_exp(f.negative) / len(f.positive.axis.rows),
+    "levels": lambda f: log_mean_exp(f.rows + f.grades.mean()) + log_mean_exp(-f.positive),
+    "printed": lambda f: log(mean(exp(4.0 * f.negative))) + log_mean_exp(-f.positive),  # no mean of no rows
+    "grades": lambda f: log_mean_exp(f.rows + f.grades) + log_mean_exp(-f.rows),
+    "infimum": lambda f: maximum(f.rows + BY_ROW[f.rows.axis.rows]) - mean(f.rows),
+    "numbers of queries": lambda f: mean(softplus(f.negative - mean(f.positive))) * np.arange(f.count),
+    "constants by query": lambda f: mean(softplus(f.negative + BY_ROW[f.negative.axis.rows])),
+}
+
+
+class Placed(cr.Formulation):
+    """A risk of a name, in queries or in one."""
+
+    name: str = ""
+
+    def risk(self, f):
+        return PLACED[self.name](f)
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_what_a_part_states_otherwise_is_stated_of_all_rows(name):
+    X, y, qid = binary_queries()
+    qid, y = qid if "quer" in name else None, y + np.arange(ROWS) % 2 if name == "grades" else y
+    chunks = Chunks(cut(X, y, qid))
+    memory, pieces = (
+        Placed(X, y, name, qid=qid, l2=0.3),
+        Placed(chunks, chunks.y, name, qid=chunks.qid, l2=0.3),
+    )
+    assert pieces._stream is None
+    w = np.linspace(-1.0, 1.0, COLUMNS)
+    assert close(pieces.objective(w), memory.objective(w))
+    assert close(pieces.solve().value, memory.solve().value, "two solvers")
+    assert pieces.certificate(w).lower_bound <= memory.solve().value
+    assert pieces._risk_infimum == pytest.approx(memory._risk_infimum)
+
+
+def test_grades_of_a_part_are_its_labels():
+    X, y, *_ = drawn()
+    chunks = Chunks(cut(X, 1.0 - 3.0 * y))
+    memory, pieces = (
+        Placed(rows, labels, "grades", l2=0.3) for rows, labels in ((X, 1.0 - 3.0 * y), (chunks, chunks.y))
+    )
+    assert pieces._stream is not None
+    w = np.linspace(-1.0, 1.0, COLUMNS)
+    assert close(pieces.objective(w), memory.objective(w))
 
 
 def test_a_wrong_slope_of_a_piece_widens_the_gap(monkeypatch):

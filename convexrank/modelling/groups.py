@@ -74,9 +74,9 @@ class Groups:
             self._query = (np.cumsum(asks) - 1)[query]
 
     @classmethod
-    def part(cls, positives: Array, weights: Array | None) -> Self:
+    def part(cls, y: Array, positives: Array, weights: Array | None) -> Self:
         """Return the groups of some rows of one query, which may lack one of the classes."""
-        return cls(positives, None, weights, positives, asks=np.ones(1, dtype=bool))
+        return cls(y, None, weights, positives, asks=np.ones(1, dtype=bool))
 
     def _scores(self, name: str, chosen: Array | None) -> Scores:
         used = self._used if chosen is None else chosen if self._used is None else self._used & chosen

@@ -39,7 +39,7 @@ from convexrank.modelling.smoothing.shares import means_in
 from convexrank.problems._declared import Declared
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.out_of_memory._queries import drawn, sample_of, streamed
-from convexrank.problems.out_of_memory._streams import LogStream, Stream
+from convexrank.problems.out_of_memory._streams import LogStream, Stream, log_streamed
 from convexrank.solvers.row_faces import Mergeable, Sample, Smoothable
 
 Array = np.ndarray
@@ -221,9 +221,11 @@ class Formulation(Declared):
 
     @cached_property
     def _form(self) -> Program:
-        """The risk for questions that its form answers: of rows out of memory that of two of them."""
-        if self._held.in_memory or self._queries is not None:
-            return self.program
+        """The risk for questions that its form answers: of rows whose scores are not in memory that of two of them."""
+        return self._of_two_rows if isinstance(self._stream, LogStream) else self.program
+
+    @cached_property
+    def _of_two_rows(self) -> Program:
         some = self._two_rows()
         weights = None if self.sample_weight is None else self.sample_weight[some]
         return self._program_of(Groups(self.y[some], None, weights), len(some))
@@ -255,7 +257,7 @@ class Formulation(Declared):
             return None
         if self._queries is not None:
             return streamed(self)
-        return None if self._logarithmic is None else LogStream(self)
+        return log_streamed(self)
 
     @cached_property
     def _positives(self) -> Array:

@@ -33,6 +33,9 @@ from convexrank.modelling.log_sum_exps.terms import LogSumExpTerm, log_sum_exp_g
 
 Array = np.ndarray
 
+# About so many rows tell whether a part of them has the same terms, up to this rounding.
+_TOLD, _SAME = 1 << 12, 1e-9
+
 
 def check_chunks(problem: object, X: Chunks, taken: bool, penalised: bool) -> None:
     """Refuse rows out of memory where a formulation does not decompose, or has no penalty that gives a minimiser."""
@@ -365,19 +368,38 @@ class LogStream(Stream):
 
     kind = LogSums
 
-    def _terms(self, rows: slice) -> tuple[LogSumExpTerm, ...]:
+    def _terms(self, rows: slice | Array, totals: dict[str, float] | None) -> tuple[LogSumExpTerm, ...]:
         """The log-sum-exps of some rows, with their shares of all rows."""
         whole = self.problem
         weights = None if whole.sample_weight is None else whole.sample_weight[rows]
-        found = log_sum_exps(whole.risk(Groups.part(whole._positives[rows], weights)), self._totals)
+        groups = Groups.part(whole.y[rows], whole._positives[rows], weights)
+        found = log_sum_exps(whole.risk(groups), totals)
         if found is None:
             raise TypeError(f"the risk of {type(whole).__name__} has another form for a part of the rows.")
         return found
 
+    def is_sum(self) -> bool:
+        """Whether rows are the same in a part, which may lack a class, as among others: constants follow from them."""
+        rows = len(self.problem.y)
+        some = np.union1d(np.arange(0, rows, max(1, rows // _TOLD)), self.problem._two_rows())
+        try:
+            half, upper = np.arange(len(some)) >= len(some) // 2, self.problem._positives[some]
+            whole, totals = self._terms(some, None), self._totals_of(some)
+            return all(
+                _alike(self._terms(some[part], totals), whole, part, len(some))
+                for part in (half, upper, ~upper)
+            )
+        except (ArithmeticError, IndexError, TypeError, ValueError):  # of one that cannot be asked of a part
+            return False
+
     @cached_property
     def _totals(self) -> dict[str, float]:
         """The total weight of each group."""
-        counts, positives = self.problem.sample_weight, self.problem._positives
+        return self._totals_of(slice(None))
+
+    def _totals_of(self, rows: slice | Array) -> dict[str, float]:
+        counts, positives = self.problem.sample_weight, self.problem._positives[rows]
+        counts = None if counts is None else counts[rows]
         whole = float(len(positives) if counts is None else counts.sum())
         upper = float(np.count_nonzero(positives) if counts is None else counts @ positives)
         return {"positive": upper, "negative": whole - upper, "rows": whole}
@@ -385,7 +407,7 @@ class LogStream(Stream):
     @cached_property
     def terms(self) -> tuple[LogSumExpTerm, ...]:
         """The log-sum-exps of the first row: their factors and powers are those of all."""
-        return self._terms(slice(0, 1))
+        return self._terms(slice(0, 1), self._totals)
 
     def count(self, reference: bool) -> int:
         """Return how many log-sum-exps there are."""
@@ -418,21 +440,35 @@ class LogStream(Stream):
         ------
         tuple of LogPortion and matrix
             A piece.
-
-        Raises
-        ------
-        TypeError
-            When factors of the risk depend on which rows it is evaluated for.
         """
         for piece in self.problem.X.pieces():
-            portion = LogPortion(self._terms(piece.rows))
-            if _factors(portion.terms) != _factors(self.terms):
-                raise TypeError(
-                    f"{self.problem.X!r} are rows out of memory, but the factors of the risk depend on the rows that "
-                    "f holds; write them with means and totals, or as parameters of the formulation."
-                )
-            yield portion, piece.X
+            yield LogPortion(self._terms(piece.rows, self._totals)), piece.X
 
 
-def _factors(terms: tuple[LogSumExpTerm, ...]) -> list[tuple[float, float]]:
-    return [(term.outer_coefficient, term.sign_times_power) for term in terms]
+def _alike(
+    part: tuple[LogSumExpTerm, ...], whole: tuple[LogSumExpTerm, ...], rows: Array, count: int
+) -> bool:
+    """Whether the terms of a part of the rows, a mask of so many, are those of all."""
+    places = np.flatnonzero(rows)
+    for one, other in zip(part, whole, strict=True):
+        logs = np.full(count, np.nan)
+        logs[other.rows] = other.log_weights
+        same = (
+            one.outer_coefficient == other.outer_coefficient
+            and one.sign_times_power == other.sign_times_power
+        )
+        if not (same and np.allclose(logs[places[one.rows]], one.log_weights, rtol=_SAME, atol=_SAME)):
+            return False
+    return True
+
+
+def log_streamed(problem: Any) -> LogStream | None:
+    """Return the evaluator of a declared formulation in one pass, where it is a sum of log-sum-exps of its rows.
+
+    Parameters
+    ----------
+    problem : Formulation
+        The problem, whose X are Chunks.
+    """
+    found = LogStream(problem)
+    return found if log_sum_exps(problem._of_two_rows.root) is not None and found.is_sum() else None
