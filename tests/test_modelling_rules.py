@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank import losses
+from convexrank import atoms, losses
 from convexrank.core.minorants import rounding as rounding_of_sum
 from convexrank.data import as_groups
 from convexrank.data.fields import plain, recorded
 from convexrank.modelling import (
     cvxpy_reading,
     functions,
+    language,
     log_sum_exp,
     loss_rules,
     mean,
@@ -124,6 +125,23 @@ REFUSED = {
         "takes a loss",
         "'hinge'",
     ),
+    "the class of a loss": (
+        lambda: loss_rules.pair_sums(losses.Hinge, F.positive, F.negative),
+        "takes a loss",
+        "losses.Hinge",
+    ),
+    "no Function": (lambda: rules.apply(np.exp, F.positive), "takes a Function", "exp"),
+    "a word for a power": (
+        lambda: rules.power(rules.exp(F.positive), "2"),
+        "expected a real number",
+        "p is '2'",
+    ),
+    "a word for a width": (lambda: rules.huber(F.positive, "1"), "expected a real number", "width is '1'"),
+    "a word for a share": (
+        lambda: loss_rules.pair_means(losses.Hinge(), F.positive, F.negative, "1"),
+        "expected a real number",
+        "lowest is '1'",
+    ),
     "a number": (lambda: rules.mean(3.0), "no expression", "3.0"),
     "the exponential of a number": (lambda: rules.exp(3.0), "no expression", "3.0"),
 }
@@ -169,6 +187,14 @@ def test_what_is_not_convex_is_refused_with_its_place(case):
         (lambda: rules.power(rules.hinge(F.positive), math.inf), "p is inf"),
         (lambda: loss_rules.pair_sums(losses.Hinge(), F.rows, F.rows, F.grades[1:]), "one group"),
         (lambda: loss_rules.pair_sums(losses.Hinge(), F.positive, F.negative, F.grades), "one group"),
+        (lambda: loss_rules.pair_sums(losses.Hinge(), F.rows, F.rows, np.nan * F.grades), "not all finite"),
+        (lambda: F.positive + "1", "beside positive holds <U1"),
+        (
+            lambda: rules.mean(F.positive, np.ones(99)),
+            r"shape \(99,\), expected one number, or \d+, one for each row",
+        ),
+        (lambda: rules.mean(F.positive, "a"), "weights of positive holds <U1"),
+        (lambda: rules.cumulative_log_sum_exp(F.rows, F.grades.astype(str)), "grades holds <U"),
     ],
 )
 def test_wrong_numbers_are_refused(make, message):
@@ -807,3 +833,116 @@ def test_multipliers_outside_their_range_are_told_by_how_much():
     once = np.ones(3)
     assert down((shares, memory), once)[2] <= tolerance("summation")
     assert down((2.0 * shares, memory), once)[2] >= 0.5
+
+
+def log_cosh(**other):
+    stated = {
+        "slopes": lambda x: (np.logaddexp(x, -x), np.tanh(x)),
+        "bend": lambda x: 1.0 - np.tanh(x) ** 2,
+        "plain": lambda x: math.log(2.0 * math.cosh(x)),
+        "read": lambda m, x: m.softplus(2.0 * x) - x,
+        "latex": lambda x: rf"\log 2\cosh({x})",
+        "most": 1.0,
+        "least": math.log(2.0),
+        "increasing": False,
+    }
+    return functions.Function("log_cosh", **{**stated, **other})
+
+
+WRONG = {
+    "slope": ({"slopes": lambda x: (np.logaddexp(x, -x), 1.01 * np.tanh(x))}, "has other slopes"),
+    "concave": ({"slopes": lambda x: (-np.logaddexp(x, -x), -np.tanh(x))}, "is not convex around"),
+    "cube": ({"slopes": lambda x: (x**3, 3.0 * x**2), "most": math.inf}, "is not convex around"),
+    "monotony": ({"increasing": True}, "decreases at -30; give increasing=False"),
+    "least": ({"least": 0.7}, "is below its least, 0.7, at 0"),
+    "most": ({"most": 0.5}, "has a slope above its most, 0.5"),
+    "shape": (
+        {"slopes": lambda x: (np.logaddexp(x, -x).sum(), np.tanh(x))},
+        "tuple of values and derivatives",
+    ),
+    "no tuple": ({"slopes": np.tanh}, "tuple of values and derivatives"),
+    "NaN": ({"slopes": lambda x: (np.log(x), 1.0 / x)}, "is NaN at -30"),
+}
+
+
+def test_a_function_of_ones_own_is_what_it_states():
+    for function in (log_cosh(), functions.scaled(log_cosh(), 3.0)):
+        assert rules.apply(function, F.positive).function is function
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_function_that_is_not_what_it_states_is_refused(case):
+    other, message = WRONG[case]
+    function = log_cosh(**other)
+    with pytest.raises(ValueError, match=message):
+        rules.apply(function, F.positive)
+    with pytest.raises(ValueError, match=message):
+        loss_rules.pair_sums(function, F.positive, F.negative)
+
+
+def test_a_loss_class_of_ones_own_is_tested_where_it_is_taken():
+    class Concave:
+        smooth, attained, factorises, polynomial = True, False, False, None
+
+        def __call__(self, z):
+            return -atoms.softplus(z)
+
+    with pytest.raises(ValueError, match="not convex"):
+        loss_rules.pair_sums(Concave(), F.positive, F.negative)
+
+
+def test_grades_without_an_order_leave_no_pairs():
+    ties = loss_rules.pair_sums(losses.Hinge(), F.rows, F.rows, 0.0 * F.grades)
+
+    class Tied(cr.Formulation):
+        def risk(self, f):
+            return rules.mean(loss_rules.pair_sums(losses.Hinge(), f.rows, f.rows, 0.0 * f.grades))
+
+    assert ties.pair_count == 0
+    assert Tied(np.arange(6.0)[:, None], np.arange(6) % 2, l2=1.0).solve().value == 0.0
+
+
+# --- formulas ---------------------------------------------------------------------------------------------------------
+
+LOGISTIC = losses.Logistic()
+PRINTED_AS = {
+    "upper sums": (
+        lambda f: rules.total(loss_rules.pair_sums(LOGISTIC, f.positive - 1.0, f.negative)),
+        r"f_{k} - \bigl(f_{i} - 1\bigr)",
+    ),
+    "upper of another sign": (
+        lambda f: rules.total(loss_rules.pair_sums(LOGISTIC, -f.positive, f.negative)),
+        "f_{k} + f_{i}",
+    ),
+    "one group": (
+        lambda f: rules.total(loss_rules.pair_sums(LOGISTIC, f.rows, f.rows)),
+        r"\sum_{r} \sum_{j} \log\bigl(1 + e^{f_{r} - f_{j}}\bigr)",
+    ),
+    "grades beside a mean": (
+        lambda f: rules.total(loss_rules.pair_sums(LOGISTIC, f.rows - rules.mean(f.rows), f.rows, f.grades)),
+        r"\sum_{j:\,y_j>y_r} \log\bigl(1 + e^{f_{r} - \bigl(f_{j} - \tfrac1{n}\sum_{r} f_{r}\bigr)}\bigr)",
+    ),
+    "levels beside a mean": (
+        lambda f: rules.total(rules.cumulative_log_sum_exp(f.rows - rules.mean(f.rows), f.grades)),
+        r"e^{f_{j} - \tfrac1{n}\sum_{r} f_{r}}",
+    ),
+    "a difference after a hinge": (
+        lambda f: rules.mean(rules.hinge(-f.positive)) - 2.0 * rules.mean(f.positive - 1.0),
+        r"\bigl(1 - f_{i}\bigr)_+ - 2\,\bigl(",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PRINTED_AS)
+def test_formulas_say_what_is_subtracted_and_of_which_rows(case):
+    make, expected = PRINTED_AS[case]
+    groups = Groups(np.array([0.0, 1.0, 0.0, 1.0]), None)
+    assert expected in language.latex(make(groups))
+
+
+def test_formulas_print_weights_of_the_upper_rows():
+    y, weights = np.array([0.0, 1.0, 0.0, 1.0]), np.array([1.0, 2.0, 1.0, 3.0])
+    for some, expected in ((weights, r"\sum_{i} c_{i} \log"), (0.5 + 0.0 * weights, r"0.5\sum_{i} \log")):
+        found = Groups(y, None, some)
+        sums = loss_rules.pair_sums(LOGISTIC, found.positive, found.negative)
+        assert expected in language.latex(rules.mean(sums))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank import atoms
+from convexrank import atoms, modelling
 from convexrank.backend.cached import cached_property
 from convexrank.backend.jax_oracles import pad, shape_class
 from convexrank.core.cvxpy_model import CvxpyModel
@@ -325,3 +325,32 @@ def test_a_loss_of_ones_own_has_a_name_and_a_sign():
 def test_a_loss_that_rises_is_told_which_way_it_must_fall():
     with pytest.raises(ValueError, match=r"non-increasing in z = f_i - f_k.*pass lambda z: function\(-z\)"):
         cr.losses.Custom(atoms.softplus)
+
+
+@pytest.mark.parametrize("name", ["rows", "scores", "penalty", "dual"])
+def test_a_field_does_not_hide_what_problems_have(name):
+    with pytest.raises(TypeError, match=f"the field {name} of Hidden hides a member"):
+        type("Hidden", (cr.Formulation,), {"__annotations__": {name: float}, name: 1.0})
+
+
+@pytest.mark.parametrize("returned", [None, "3", np.ones(2)])
+def test_a_definition_returns_a_number(returned):
+    class Stated(cr.Formulation):
+        def risk(self, f):
+            return modelling.mean(modelling.softplus(f.negative))
+
+        def definition(self, scores):
+            return returned
+
+    with pytest.raises(TypeError, match=r"the definition of Stated is .* expected a real number"):
+        cr.verify(Stated(X, SEPARABLE, l2=1.0))
+
+
+def test_without_l2_a_dual_is_refused_for_that():
+    class Mean(cr.Formulation):
+        def risk(self, f):
+            return modelling.threshold(f.negative, cr.losses.SquaredHinge(), 0.3) - modelling.mean(f.positive)
+
+    _ = Mean(X, SEPARABLE, l2=1.0).dual()
+    with pytest.raises(ValueError, match="known without l2"):
+        Mean(X, SEPARABLE, l1=1.0).dual()

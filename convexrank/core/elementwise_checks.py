@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,53 @@ def _without_log1p(expression: Any) -> Any:
     return (
         expression.copy([_without_log1p(part) for part in expression.args]) if expression.args else expression
     )
+
+
+def check_slopes(function: Any) -> None:
+    """Refuse a :class:`convexrank.modelling.Function` that is not convex on a grid, or not what it states.
+
+    Raises
+    ------
+    ValueError
+        When values and slopes are no two arrays of numbers, slopes are none of a convex function, or monotony or a
+        bound is wrong; the message names the place.
+    """
+    grid, what = np.linspace(-30.0, 30.0, 241), f"the function {function.name}"
+    with np.errstate(all="ignore"):
+        found = function.slopes(grid.copy())
+    if not isinstance(found, tuple) or [np.shape(part) for part in found] != [grid.shape] * 2:
+        raise ValueError(
+            f"slopes of {what} gives {shown(found)}, expected a tuple of values and derivatives, both of the shape of "
+            "its argument."
+        )
+    values, slopes = (np.asarray(part, dtype=np.float64) for part in found)
+    if (wrong := np.isnan(values) | np.isnan(slopes)).any():
+        raise ValueError(f"{what} is NaN at {grid[wrong][0]:.4g}; it must be defined for all numbers.")
+    usable = np.isfinite(values) & np.isfinite(slopes)
+    x, values, slopes = grid[usable], values[usable], slopes[usable]
+    slack = _ROUNDING * (1.0 + np.abs(values) + np.abs(slopes))
+    refuse = _Refusal(what, x)
+    rises = np.diff(values) / np.diff(x)
+    pairs = slack[1:] + slack[:-1]
+    refuse(np.diff(rises) < -8.0 * (pairs[1:] + pairs[:-1]), "is not convex around {:.4g}", 1)
+    wrong = (rises < slopes[:-1] - 8.0 * pairs) | (rises > slopes[1:] + 8.0 * pairs)
+    refuse(wrong, "has other slopes than it states near {:.4g}; check its slopes")
+    if function.increasing:
+        refuse(slopes < -slack, "decreases at {:.4g}; give increasing=False")
+    refuse(values < function.least - slack, f"is below its least, {function.least:g}, at {{:.4g}}")
+    refuse(slopes > function.most + slack, f"has a slope above its most, {function.most:g}, at {{:.4g}}")
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """Raises an error at the first place where something is wrong."""
+
+    what: str
+    x: Array
+
+    def __call__(self, wrong: Array, message: str, after: int = 0) -> None:
+        if wrong.any():
+            raise ValueError(f"{self.what} {message.format(self.x[int(np.argmax(wrong)) + after])}.")
 
 
 class OnGrid:

@@ -55,10 +55,11 @@ def dual_of(problem: Solvable, conjugate: Any) -> Any:
         When no conjugate of its risk is known; the message says which risks have one.
     """
     if conjugate is None:
+        bare = "" if getattr(problem, "l2", 1.0) else " without l2"
         raise ValueError(
-            f"this {type(problem).__name__} has no dual here: no conjugate of its risk is known. Duals have risks that "
-            "are expressions of scores, such as those of PNormPush, TopPush and RankSVM, with the losses exponential, "
-            "logistic, hinge and squared_hinge, and the PageRankGame."
+            f"this {type(problem).__name__} has no dual here: no conjugate of its risk is known{bare}. Duals have "
+            "risks that are expressions of scores, such as those of PNormPush, TopPush and RankSVM, with the losses "
+            "exponential, logistic, hinge and squared_hinge, and the PageRankGame."
         )
     module, name = _DUAL.split(":")
     return getattr(import_module(module), name)(problem)

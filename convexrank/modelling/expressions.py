@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convexrank.backend.cached import cached_property
+from convexrank.data import check_real_array
 from convexrank.data.fields import Recorded, plain, recorded
 from convexrank.modelling.functions import Function
 
@@ -173,7 +174,8 @@ def _constant(node: Node, value: Any, zero: bool = True) -> Any:
     """A number, or numbers for each entry of a node."""
     if isinstance(value, float | int) and math.isfinite(value) and (zero or value):
         return float(value)
-    found = value if isinstance(value, Recorded) else np.asarray(value, dtype=np.float64)
+    known = isinstance(value, Recorded)
+    found = value if known else check_real_array(value, f"a constant beside {node}").astype(float, copy=False)
     numbers = np.asarray(plain(found))
     if not np.isfinite(numbers).all() or not (zero or numbers.all()):
         other = "" if zero else " other than 0"
@@ -622,7 +624,7 @@ def unstated(node: Node, known: dict[int, Node] | None = None) -> Node:
     known = {} if known is None else known
     if id(node) not in known:
         args = [unstated(part, known) for part in node.args]
-        known[id(node)] = node if not _has_names(node, args) else _renewed(node, args)
+        known[id(node)] = node if not _has_names(node, args) else renewed(node, args)
     return known[id(node)]
 
 
@@ -630,7 +632,8 @@ def _has_names(node: Node, args: list[Node]) -> bool:
     return isinstance(node, Stated) or any(a is not b for a, b in zip(args, node.args, strict=True))
 
 
-def _renewed(node: Any, args: list[Node]) -> Node:
+def renewed(node: Any, args: list[Node]) -> Node:
+    """Return a node of other arguments."""
     match node:
         case Stated():
             return args[0]
@@ -653,10 +656,10 @@ def each_pair_a_row(node: Node, known: dict[int, Any] | None = None) -> Node:
             known[id(node.axis)], found = axis, Scores(axis)
         elif isinstance(node, Affine):
             known.setdefault(id(node.axis), node.axis)
-            made: Any = _renewed(node, args)
+            made: Any = renewed(node, args)
             found = replace(made, axis=known[id(node.axis)])
         else:
-            found = _renewed(node, args)
+            found = renewed(node, args)
         known[id(node)] = found
     return known[id(node)]
 

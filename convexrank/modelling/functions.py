@@ -45,6 +45,8 @@ def _unbounded(d: Array) -> Array:
 class Function:
     """A convex function of one number, in all readings.
 
+    One of your own is tested for x from -30 to 30 where an expression takes it: what it states of slopes and bounds.
+
     Parameters
     ----------
     name : str

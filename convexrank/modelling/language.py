@@ -10,6 +10,7 @@ An expression as LaTeX, with one letter per group: i for positives, k for negati
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -206,11 +207,13 @@ class Numpy(Language):
 
 
 _LETTERS = {"positive": ("i", "I"), "negative": ("k", "K"), "rows": ("r", "n"), "pairs": ("i", "I")}
+# What formulas call the rows of a group beside those of the same group: their letter is its first one.
+_OTHERS = "j"
 
 
 def latex(root: tree.Node) -> str:
     """Return the formula of a risk; a sum over queries where there are several."""
-    text = _formula(root).replace("+ -", "- ")
+    text = _formula(root).replace("1 + -", "1 - ")
     if isinstance(root.leaf, tree.Differences):  # a query for each lower row
         return rf"\sum_k {text}"
     return rf"\sum_q \Bigl[{text}\Bigr]" if root.leaf.axis.count > 1 else text
@@ -245,9 +248,8 @@ def _formula(node: tree.Node) -> str:
         case tree.Elementwise():
             return node.function.latex(_formula(node.x))
         case CumulativeLogSumExp():
-            letter, inner = _letters(node.axis)[0], _formula(node.x)
+            letter, inner = _letters(node.axis)[0], _formula(_of_others(node.x))
             weight = "" if (node.weights == node.weights.flat[0]).all() else "c_{j}\\,"
-            inner = inner.replace(f"f_{{{letter}}}", "f_{j}")
             return rf"\log \sum_{{j:\,y_j\le y_{letter}}} {weight}e^{{{inner}}}"
         case Threshold():
             (letter, count), inner = _letters(node.over), _inner(node.x)
@@ -270,12 +272,30 @@ def _inner(node: tree.Node) -> str:
 def _over(node: tree.Dot | tree.LogSumExp) -> str:
     """The sum of a reduction, with weights where they are not all equal."""
     letter, count = _letters(node.over)
+    if not node.mean:
+        return _weighted(node.weights, letter, letter)
     weight = "" if (node.weights == node.weights.flat[0]).all() else f" c_{{{letter}}}"
-    if node.mean:
-        return rf"\tfrac1{{{count}}}\sum_{{{letter}}}{weight}"
-    plain = node.weights.flat[0]
-    scale = "" if weight or plain == 1.0 else f"{plain:g}"
-    return rf"{scale}\sum_{{{letter}}}{weight}"
+    return rf"\tfrac1{{{count}}}\sum_{{{letter}}}{weight}"
+
+
+def _weighted(weights: Any, letter: str, which: str) -> str:
+    """The sum over a letter of rows, with weights where they are not all 1."""
+    even, plain = (weights == weights.flat[0]).all(), weights.flat[0]
+    scale = "" if not even or plain == 1.0 else f"{plain:g}"
+    return rf"{scale}\sum_{{{which}}}" + ("" if even else f" c_{{{letter}}}")
+
+
+def _of_others(node: tree.Node) -> tree.Node:
+    """Name the rows of the entries otherwise; those of reductions stay as they are."""
+    match node:
+        case _ if node.axis is None:
+            return node
+        case tree.Scores():
+            return replace(node, axis=replace(node.axis, name=_OTHERS))
+        case tree.PairSums():
+            return replace(node, lower=_of_others(node.lower))
+        case _:
+            return tree.renewed(node, [_of_others(part) for part in node.args])
 
 
 def _number(c: Any) -> str:
@@ -304,16 +324,18 @@ def _sum(node: tree.Affine) -> str:
 
 
 def _pair_sum(node: tree.PairSums) -> str:
-    up, low = _formula(node.upper), _formula(node.lower)
-    letter = _letters(node.upper_axis)[0]
+    letter, own = _letters(node.upper_axis)[0], _letters(node.axis)[0]
+    upper = node.upper if letter != own else _of_others(node.upper)
+    letter = letter if letter != own else _OTHERS
+    term = node.function.latex(_difference(_formula(node.lower), _inner(upper)))
     if isinstance(node, tree.PairMeans):
         asked = node.lowest.asked
         most = f"{asked[0]:g}" if (asked == asked[0]).all() else "m"
         weight = "" if node.lowest.is_even else f" c_{{{letter}}}"
-        over = rf"\tfrac1{{{most}}}\sum_{{{letter}\in\text{{bottom }}{most}}}{weight}"
-        return f"{over} {node.function.latex(f'{low} - {up}')}"
-    if node.grades is None:
-        return rf"\sum_{{{letter}}} {node.function.latex(f'{low} - {up}')}"
-    j = "j"
-    up = up.replace(f"f_{{{letter}}}", f"f_{{{j}}}")
-    return rf"\sum_{{{j}:\,y_{j}>y_{letter}}} {node.function.latex(f'{low} - {up}')}"
+        return rf"\tfrac1{{{most}}}\sum_{{{letter}\in\text{{bottom }}{most}}}{weight} {term}"
+    which = letter if node.grades is None else rf"{letter}:\,y_{letter}>y_{own}"
+    return f"{_weighted(node.weights, letter, which)} {term}"
+
+
+def _difference(one: str, other: str) -> str:
+    return f"{one} + {other[1:]}" if other.startswith("-") else f"{one} - {other}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import shown
+from convexrank.data import check_positive, check_real_array, check_share, shown
 from convexrank.data.fields import plain, recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
@@ -18,7 +18,7 @@ from convexrank.modelling.levels import Threshold
 from convexrank.modelling.rules import (
     apply,
     checked_expression,
-    checked_positive,
+    checked_function,
     checked_weights,
     exp,
     log_mean_exp,
@@ -50,8 +50,8 @@ def threshold(x: tree.Node, loss: Any, target: float, scale: float = 1.0, weight
         Weights of the rows in the mean, greater than 0; their own by default.
     """
     phi = _function_of(loss, "threshold")
-    b = checked_positive(scale, "scale")
-    tau = checked_positive(target, "target")
+    b = check_positive(scale, "scale")
+    tau = check_positive(target, "target")
     if phi is functions.exp:
         return (log_mean_exp(b * x, weights) - np.log(recorded(tau))) / b
     if not (phi.smooth and phi.increasing and phi.least == 0.0):
@@ -79,11 +79,13 @@ def pair_sums(loss: Any, upper: tree.Node, lower: tree.Node, grades: Any = None)
             f"pair_sums takes affine expressions of the scores with one entry per row, and got {upper} and {lower}."
         )
     if grades is not None:
-        grades = np.asarray(grades, dtype=np.float64)
+        grades = check_real_array(grades, "grades").astype(np.float64, copy=False)
         if upper.axis is not lower.axis or upper.axis is None or grades.shape != upper.axis.rows.shape:
             raise ValueError(
                 "grades are those of one group of rows, which are both the upper and the lower ones."
             )
+        if not np.isfinite(grades).all():
+            raise ValueError("grades are not all finite; leave out rows without a grade.")
     found = reduce(add, [_pair_sums(one, upper, lower, grades) for one in known])
     return _printed(loss, found, lambda phi: tree.PairSums(phi, upper, lower, grades))
 
@@ -111,9 +113,7 @@ def pair_means(loss: Any, upper: tree.Node, lower: tree.Node, lowest: Any) -> tr
     lowest : float
         The share of the upper rows of each query that counts, above 0 and at most 1, by weight.
     """
-    known, share = _pieces_of(loss, "pair_means"), plain(lowest)
-    if not 0.0 < share <= 1.0:
-        raise ValueError(f"lowest is {share}, expected a number above 0 and at most 1.")
+    known, share = _pieces_of(loss, "pair_means"), check_share(plain(lowest), "lowest")
     sums = pair_sums(loss, upper, lower)
     axis, low = tree.rows_of(upper), tree.rows_of(lower)
     whole = axis.sums(recorded(axis.weights))
@@ -160,13 +160,14 @@ def total_loss(loss: Any, margins: tree.Node, weights: Any = None) -> tree.Node:
 def _function_of(loss: Any, what: str) -> Function:
     """The function φ(x) = ℓ(−x) of a loss, or a function as it is."""
     if isinstance(loss, Function):
-        return loss
-    if not all(hasattr(loss, name) for name in ("smooth", "attained", "factorises")):
+        return checked_function(loss)
+    stated = all(hasattr(loss, name) for name in ("smooth", "attained", "factorises"))
+    if isinstance(loss, type) or not stated:
         raise TypeError(
             f"{what} takes a loss, and got {shown(loss)}, expected one such as "
             "convexrank.losses.Hinge() or losses.Custom(function), or a Function."
         )
-    return functions.of_loss(loss)
+    return checked_function(functions.of_loss(loss))
 
 
 def _pieces_of(loss: Any, what: str) -> tuple[Piece, ...]:

@@ -8,11 +8,13 @@ mean of eᵃ a log-mean-exp, and :math:`\log(1+e^a)` a softplus. So what is conc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_real, check_share, check_spectrum, shown
+from convexrank.core.elementwise_checks import check_slopes
+from convexrank.data import check_positive, check_real, check_real_array, check_share, check_spectrum, shown
 from convexrank.data.fields import Recorded, plain, recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
@@ -24,7 +26,22 @@ Array = np.ndarray
 
 def apply(function: Function, x: tree.Node) -> tree.Node:
     """Return a function of each entry."""
+    if not isinstance(function, Function):
+        raise TypeError(
+            f"apply takes a Function, and got {shown(function)}; a function made of atoms is a losses.Custom, which "
+            "loss_of takes."
+        )
+    if function.own is None:
+        checked_function(function)
     return tree.Elementwise(function, checked_expression(x))
+
+
+@lru_cache(maxsize=64)
+def checked_function(function: Function) -> Function:
+    """Return a function that is known, or is convex on a grid and what it states."""
+    if function.form is None:
+        check_slopes(function)
+    return function
 
 
 def exp(x: tree.Node) -> tree.Node:
@@ -49,7 +66,7 @@ def squared_hinge(x: tree.Node) -> tree.Node:
 
 def huber(x: tree.Node, width: float = 1.0) -> tree.Node:
     """Return Huber's function of an affine expression: half the square up to a width, a line beyond."""
-    return apply(functions.huber(checked_positive(width, "width")), x)
+    return apply(functions.huber(check_positive(width, "width")), x)
 
 
 def square(x: tree.Node) -> tree.Node:
@@ -59,7 +76,7 @@ def square(x: tree.Node) -> tree.Node:
 
 def power(x: tree.Node, p: float) -> tree.Node:
     """Return xᵖ for p ≥ 1 and x ≥ 0 by its form; of an exponential (eᵃ)ᵖ = e^(pa) for every p > 0."""
-    p, a = checked_positive(p, "p"), exponent(checked_expression(x))
+    p, a = check_positive(p, "p"), exponent(checked_expression(x))
     if a is not None:
         return exp(p * a)
     if p == 1.0:
@@ -139,7 +156,7 @@ def cumulative_log_sum_exp(x: tree.Node, grades: Any, weights: Any = None) -> tr
         Factors c greater than 0; by default the weights of the rows.
     """
     c = checked_weights(x, weights, positive=True)
-    found = np.asarray(grades, dtype=np.float64)
+    found = check_real_array(grades, "grades").astype(np.float64, copy=False)
     if found.shape != c.shape or not np.isfinite(found).all():
         raise ValueError(
             f"grades have shape {found.shape}, expected finite numbers, one for each of the {len(c)} rows of {x}."
@@ -260,13 +277,6 @@ def checked_expression(x: Any) -> tree.Node:
     raise TypeError(f"{x!r} is no expression of the scores; write it with f.positive, f.negative or f.rows.")
 
 
-def checked_positive(value: float, name: str) -> float:
-    """Return a finite number above 0; refuse others."""
-    if not 0.0 < value < np.inf:
-        raise ValueError(f"{name} is {value}, expected a finite number greater than 0.")
-    return float(value)
-
-
 def checked_weights(x: tree.Node, weights: Any, positive: bool = False) -> Array:
     """Return weights of the rows of an expression, by default their own."""
     axis = checked_expression(x).axis
@@ -275,7 +285,17 @@ def checked_weights(x: tree.Node, weights: Any, positive: bool = False) -> Array
     if weights is None:
         return axis.weights
     known = isinstance(weights, Recorded) and weights.shape == axis.rows.shape
-    found = weights if known else np.broadcast_to(np.asarray(weights, dtype=np.float64), axis.rows.shape)
+    found = (
+        weights
+        if known
+        else check_real_array(plain(weights), f"weights of {x}").astype(np.float64, copy=False)
+    )
+    if found.shape not in ((), axis.rows.shape):
+        raise ValueError(
+            f"weights of {x} have shape {found.shape}, expected one number, or {len(axis.rows)}, one for each row of "
+            f"{axis.name}."
+        )
+    found = found if known else np.broadcast_to(found, axis.rows.shape)
     if not np.isfinite(found).all() or (positive and not (found > 0.0).all()):
         raise ValueError(f"weights of {x} are not all finite{' and greater than 0' if positive else ''}.")
     return found

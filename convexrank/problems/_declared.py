@@ -64,6 +64,18 @@ _READ_BY = (
 _ROUNDING = 1e-13
 
 
+def _refuse_members(cls: type) -> None:
+    """Refuse fields that have the name of something else that every formulation has."""
+    fields = getattr(cls, "__dataclass_fields__", {})
+    for name, kind in get_annotations(cls).items():
+        hides = name not in fields and any(name in vars(base) for base in cls.__mro__[1:])
+        if hides and "ClassVar" not in str(kind):
+            raise TypeError(
+                f"the field {name} of {cls.__name__} hides a member that problems have; give it another name, such as "
+                f"my_{name}."
+            )
+
+
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 class Declared(LinearScores):
     """A risk declared as an expression of groups of scores; a class states these groups by ``_groups``.
@@ -77,6 +89,7 @@ class Declared(LinearScores):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if get_annotations(cls):  # without fields of its own it has those of its base
+            _refuse_members(cls)
             dataclass(frozen=True, eq=False)(cls)
             # one that is decorated all the same is made again; the two below refuse to set anything
             del cls.__setattr__, cls.__delattr__

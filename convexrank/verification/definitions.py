@@ -15,6 +15,7 @@ from convexrank.core.minorants import LinearRisk
 from convexrank.core.problem import Problem
 from convexrank.core.results import CertificateError, Solution
 from convexrank.core.solving import compiled_for
+from convexrank.data import check_real
 from convexrank.features import Products, Stacked, Thresholds
 from convexrank.problems._linear_scores import LinearScores
 from convexrank.problems.duals.ranking_dual import RankingDual
@@ -91,13 +92,14 @@ def _declared(problem: Solvable, x: Array | None) -> dict[str, Any]:
 def _stated(problem: Problem, x: Array) -> float:
     """The definition at x, of linear scores with the penalty, which is stated once more as well."""
     definition: Any = problem.definition
+    what = f"the definition of {type(problem).__name__}"
     penalty = 0.0
     if not isinstance(problem, LinearScores):
-        return definition(x)
+        return check_real(definition(x), what)
     for weight in x.tolist():
         penalty += 0.5 * problem.l2 * weight * weight + problem.l1 * abs(weight)
     scores: Any = np.asarray(problem.scores(x), dtype=np.float64)
-    return definition(scores) + penalty
+    return check_real(definition(scores), what) + penalty
 
 
 def _check(problem: Problem, where: str, x: Array) -> Iterable[str]:

@@ -131,7 +131,7 @@ class Smoothing:
     def _window(self) -> float:
         """A width of hinges within which there are not very many pairs a row, where scores are equal."""
         counts = [
-            _PAIRS_PER_ROW * _rows(node) / node.pair_count
+            _PAIRS_PER_ROW * _rows(node) / max(1, node.pair_count)
             for node in self.program.nodes
             if isinstance(node, PairSums) and not node.function.smooth
         ]
