@@ -254,6 +254,8 @@ def test_lists_fit_in_the_width_and_are_complete(capsys):
             r"line 3: column 'a' is 'x'.*\['a', 'b, c'\].*--drop 'a,\"b, c\"'",
         ),
         ("y\n1\n", "no column left"),
+        (",a,y\n0,1,0\n1,2,1\n", "no name for column 1, such as numbers of rows"),
+        ("a,y\n1,\n2,1\n3,0\n4,\n", "y has no value in 2 rows, the first is row 1"),
         ("a,y\n1,0\n1," + "x" * 200_000, "line 3 cannot be split into columns .field larger"),
         ("a,y" + "x" * 200_000, "line 1 cannot be split into columns .field larger"),
         ("a,y\n" + 1500 * "1,0\n" + "1,0,\n", "line 1502 has 3 columns"),
@@ -264,6 +266,33 @@ def test_tables_are_refused_with_the_line(tmp_path, text, said):
     path.write_text(text)
     with pytest.raises(ValueError, match=said):
         read_table(path, "y")
+
+
+def test_rows_without_a_query_are_refused(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("a,q,y\n1,u,0\n2,u,1\n3,,0\n4,,1\n")
+    with pytest.raises(ValueError, match="q has no value in 2 rows, the first is row 3"):
+        read_table(path, "y", qid="q")
+
+
+def test_a_place_that_is_no_folder_is_refused_before_the_fit(tmp_path, capsys):
+    table, edges = tmp_path / "data.csv", tmp_path / "edges.csv"
+    table.write_text("a,y\n1,0\n2,1\n1.5,1\n3,0\n")
+    edges.write_text("1,2\n2,1\n")
+    lost = str(tmp_path / "no" / "x.png")
+    for words in (
+        ["solve", str(table), "--label", "y", "--p", "x"],
+        ["pagerank", str(edges), "--alpha", "7"],
+    ):
+        assert cli.main([*words, "--plot", lost]) == 2
+        assert "x.png is in no folder that exists" in capsys.readouterr().err
+
+
+def test_a_seed_is_refused_by_its_name(tmp_path, capsys):
+    path = tmp_path / "data.csv"
+    path.write_text("a,y\n" + "1,0\n2,1\n" * 20)
+    assert cli.main(["fit", str(path), "--label", "y", "--seed", "-1"]) == 2
+    assert "seed is -1, expected an integer" in capsys.readouterr().err
 
 
 def test_tables_are_read_as_they_are_written(tmp_path):

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import wrap
 from typing import Any, NoReturn
 
@@ -80,6 +81,19 @@ def solution_lines(solution: Solution) -> list[str]:
     if note:
         lines.append(paragraph(f"note       {note}"))
     return lines
+
+
+def refuse_lost(*paths: str | None) -> None:
+    """Refuse files in folders that do not exist, before the time of a fit is spent.
+
+    Raises
+    ------
+    ValueError
+        When there is such a file.
+    """
+    for path in filter(None, paths):
+        if not Path(path).resolve().parent.is_dir():
+            raise ValueError(f"{path} is in no folder that exists; make the folder, or write another path.")
 
 
 def as_json(found: dict[str, Any]) -> str:

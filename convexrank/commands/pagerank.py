@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.commands.outcome import Outcome, answered, as_json, quiet, solution_lines
+from convexrank.commands.outcome import Outcome, answered, as_json, quiet, refuse_lost, solution_lines
 from convexrank.data import check_integer
 
 
@@ -53,6 +53,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
     from convexrank.graphs import Graph
     from convexrank.problems import PageRank
 
+    refuse_lost(arguments.plot)
     top = check_integer(arguments.top, "--top", 1)
     graph = Graph.read(
         arguments.path, delimiter=arguments.delimiter, skip_rows=arguments.skip_rows,

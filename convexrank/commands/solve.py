@@ -14,6 +14,7 @@ from convexrank.commands.outcome import (
     formulation,
     given_options,
     quiet,
+    refuse_lost,
     solution_lines,
     tabular,
 )
@@ -66,6 +67,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
             "`convexrank problems` lists them; for a graph see `convexrank pagerank`."
         )
     options = given_options(cls, arguments.options)
+    refuse_lost(arguments.plot)
     drop = [name for names in arguments.drop for name in names]
     table = read_table(arguments.path, arguments.label, qid=arguments.qid, drop=drop)
     scales = table.X.std(axis=0) if arguments.standardize else np.ones(table.X.shape[1])

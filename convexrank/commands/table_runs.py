@@ -15,7 +15,7 @@ import joblib
 import numpy as np
 
 from convexrank import plotting
-from convexrank.commands.outcome import DISAGREES, FINE, Outcome, given_options, paragraph, quiet
+from convexrank.commands.outcome import DISAGREES, FINE, Outcome, given_options, paragraph, quiet, refuse_lost
 from convexrank.commands.table_model import (
     Columns,
     Labels,
@@ -123,9 +123,7 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
             "--features is no option here, where features are made of columns; in Python, "
             'PushRanker(features="thresholds") takes data frames.'
         )
-    for path in filter(None, (arguments.save, arguments.list, arguments.report)):
-        if not Path(path).resolve().parent.is_dir():  # not after the time of a fit is spent
-            raise ValueError(f"{path} is in no folder that exists; make the folder, or write another path.")
+    refuse_lost(arguments.save, arguments.list, arguments.report)
     if arguments.report:
         pyplot()  # without matplotlib this is refused here, too, and not after the fit
     table = read_columns(arguments.path)
@@ -133,7 +131,7 @@ def run_fit(arguments: argparse.Namespace) -> Outcome:
     if arguments.test:
         rows, others, where = table, read_columns(arguments.test), arguments.test
     else:
-        held = _held_out(labels_of(table, arguments.label), arguments.seed)
+        held = _held_out(labels_of(table, arguments.label), check_integer(arguments.seed, "seed", 0))
         rows, others = ({name: column[part] for name, column in table.items()} for part in (~held, held))
         where = f"{int(held.sum())} rows that were held out"
     y, top = labels.to_measure(others, arguments.top, where)

@@ -294,6 +294,11 @@ def read_table(
     features = [name for name in names if name not in {name for _, name in others}]
     if not features:
         raise ValueError(f"{path} has no column left for features; name fewer in drop, or add one.")
+    if "" in features:
+        raise ValueError(
+            f"{path}: the first line has no name for column {place[''] + 1}, such as numbers of rows that were written "
+            "with them; name it if it is a feature, or else write the table without it."
+        )
     numbers = _as_numbers(path, first[0], len(names), delimiter)
     if numbers is not None:
         X = numbers[:, [place[name] for name in features]]
@@ -307,6 +312,12 @@ def read_table(
     if not parts:
         raise ValueError(f"{path} has no rows below the names of its columns.")
     X, y, *queries = map(np.concatenate, zip(*parts, strict=True))
+    for name, texts in zip(ids, (y, *queries), strict=True):
+        if (gaps := texts == "").any():
+            raise ValueError(
+                f"{path}: {name} has no value in {int(gaps.sum())} rows, the first is row {int(np.argmax(gaps)) + 1}; "
+                "leave out the rows without."
+            )
     groups = _numbers_or_texts(queries[0]) if queries else None
     return TableData(X, _numbers_or_texts(y), groups, tuple(features))
 
