@@ -518,3 +518,9 @@ def test_an_objective_is_searched_along_a_path():
 def test_wrong_objectives_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
         RetargetingRanker(**parameters).fit(*draw())
+
+
+@pytest.mark.parametrize("grades", [["good", "bad", "bad", "good"], ["1", "0", "0", "1"]])
+def test_grades_are_numbers(grades):
+    with pytest.raises(ValueError, match=r"y holds .* expected numbers"):
+        RetargetingRanker().fit(np.eye(4), grades, [0, 0, 1, 1])

@@ -270,3 +270,20 @@ def test_a_ranker_says_which_label_is_missing(options):
     y = pd.Series(["yes", "no"] * 20).where(X.index != 7)
     with pytest.raises(ValueError, match=r"y\[7\] is nan, expected a value in every row; drop the 1 row"):
         PushRanker(**options).fit(X, y)
+
+
+def test_durations_are_refused_as_dates_are():
+    with pytest.raises(ValueError, match=r"\['since'\] hold dates"):
+        TableEncoder().fit(pd.DataFrame({"since": pd.to_timedelta(np.arange(40) % 4, unit="D")}))
+
+
+def test_codes_with_gaps_are_the_codes_without():
+    """Where a column has gaps pandas makes floats of integers: 1.0 is the category 1."""
+    codes = pd.DataFrame({"code": np.array(["1", "2", "A"])[np.arange(30) % 3]})
+    encoder = TableEncoder().fit(codes)
+    later = encoder.transform(pd.DataFrame({"code": [1.0, 2.0, np.nan]}))
+    later = later if isinstance(later, np.ndarray) else later.toarray()
+    expected = encoder.transform(codes.iloc[:2])
+    expected = expected if isinstance(expected, np.ndarray) else expected.toarray()
+    assert np.array_equal(later[:2], expected)
+    assert not np.array_equal(later[0], later[1])

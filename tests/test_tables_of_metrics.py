@@ -117,3 +117,11 @@ def test_scaler_refuses():
         cr.QueryScaler().fit([[1.0], [2.0]], qid=[1])
     with pytest.raises(ValueError, match="qid"):
         cr.QueryScaler().fit([[1.0], [2.0]]).transform([[1.0], [2.0]], qid=[1])
+
+
+@pytest.mark.parametrize("name", ["auc", "recall@2", "dcg"])
+def test_a_measure_that_takes_no_queries_says_so(name):
+    with pytest.raises(TypeError, match=r"takes no qid; leave it out.*set_score_request\(qid=False\)"):
+        metrics.named(name)([0, 1, 1], [1.0, 2.0, 3.0], qid=[0, 0, 0])
+    with pytest.raises(TypeError, match="takes no other; leave it out"):
+        metrics.named(name)([0, 1, 1], [1.0, 2.0, 3.0], other=1)

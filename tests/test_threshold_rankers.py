@@ -207,3 +207,21 @@ def test_labels_of_noise_have_an_answer_where_thresholds_do_not_separate_them():
     assert nothing.converged
     assert "every weight is 0" in nothing.message
     assert (nothing.iterations, nothing.value) == (0, 0.0)
+
+
+@pytest.mark.parametrize("later", [[1, 2], [1.0, 2.0], [True, False], np.array([1, "2"], dtype=object)])
+def test_categories_that_are_read_as_another_type_are_refused(later):
+    """Codes such as 1, 2 and A are texts; in later rows without an A pandas reads numbers, which are no codes."""
+    pd = pytest.importorskip("pandas")
+    codes = pd.DataFrame({"age": np.arange(30.0) % 7, "code": np.array(["1", "2", "A"])[np.arange(30) % 3]})
+    ranker = PushRanker(features="thresholds", p=2).fit(codes, (np.arange(30) % 4 == 1))
+    assert len(ranker.predict(codes.assign(code="B"))) == 30  # another value of the same type
+    with pytest.raises(ValueError, match=r"in column code, expected entries such as '1', of type str"):
+        ranker.predict(codes.iloc[:2].assign(code=later))
+
+
+def test_lists_in_a_column_are_refused():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"held": [[1], [2], [3], [4]]})
+    with pytest.raises(TypeError, match=r"X has \[1\] of type list in column held"):
+        PushRanker(features="thresholds").fit(frame, [0, 1, 0, 1])

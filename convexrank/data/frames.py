@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,8 @@ def numbers_of(
     Raises
     ------
     ValueError, TypeError
-        When columns hold dates, all of which are named, a column of numbers has another entry, or a name stands twice.
+        When columns hold dates, all of which are named, a column of numbers has another entry, one of categories no
+        names or those of another type, or a name stands twice.
     """
     names = list(frame.columns)
     if len(set(names)) < len(names):
@@ -81,10 +82,34 @@ def numbers_of(
                 f"X has {shown(wrong)} in column {name}, expected a number, as when the levels were made."
             )
         if known is None:
+            _refuse_lists(name, entries)
             words[place] = tuple(sorted(set(entries), key=lambda entry: (str(type(entry)), str(entry))))
+        _refuse_other_kinds(name, entries, words[place])
         number = {entry: code for code, entry in enumerate(words[place])}
         matrix[there, place] = [number.get(entry, len(number)) for entry in entries]
     return matrix, words
+
+
+def _refuse_lists(name: Any, entries: list[Any]) -> None:
+    """Refuse entries that can be no names."""
+    some = next((entry for entry in entries if not isinstance(entry, Hashable)), None)
+    if some is not None:
+        raise TypeError(
+            f"X has {shown(some)} of type {type(some).__name__} in column {name}, expected numbers or names; make "
+            "columns of what it holds, or leave it out."
+        )
+
+
+def _refuse_other_kinds(name: Any, entries: list[Any], known: tuple[Any, ...]) -> None:
+    """Refuse numbers where texts are known, and the like: all of them would be another value."""
+    kinds = tuple({numbers.Real if isinstance(entry, numbers.Real) else type(entry) for entry in known})
+    other = next((entry for entry in entries if not isinstance(entry, kinds)), None) if kinds else None
+    if other is not None:
+        raise ValueError(
+            f"X has {shown(other)} of type {type(other).__name__} in column {name}, expected entries such as "
+            f"{shown(known[0])}, of type {type(known[0]).__name__}, as when the levels were made; read the column "
+            "alike, such as by dtype=str in pandas."
+        )
 
 
 def _has_dates(column: Array) -> bool:

@@ -234,7 +234,7 @@ class RetargetingRanker(SolvedRanker):
         """Return checked rows and grades."""
         _ = self.convention  # refused here, not after the fit
         X, y = self._validated(X, y, y_numeric=True, ensure_min_samples=2)
-        y = np.asarray(y, dtype=np.float64)
+        y = check_vector(y, name="y")
         self._fitted_rows = checksum(X, y)
         return X, y
 

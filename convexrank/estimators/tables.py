@@ -106,7 +106,7 @@ def has_name(name: str) -> bool:
 
 def kind_of(column: Array, decimal: str) -> str:
     """Return what a column holds: number, category or text; or what is refused: date, or written as no number."""
-    if column.dtype.kind == "M":
+    if column.dtype.kind in "mM":
         return "date"
     if column.dtype.kind in "iufb":
         return "number"
@@ -183,10 +183,14 @@ def _read(column: Array, kind: str, decimal: str) -> Any:
         if huge.any():
             raise _NotANumberError(float(values[huge][0]))
         return values[:, None]
-    texts = [
-        (_MISSING if kind == "category" else "") if is_gap(entry) else str(entry).strip() for entry in column
-    ]
+    texts = [(_MISSING if kind == "category" else "") if is_gap(entry) else _word(entry) for entry in column]
     return texts if kind == "text" else np.array(texts, dtype=object)[:, None]
+
+
+def _word(entry: Any) -> str:
+    """An entry as a text; where a column has gaps, pandas makes floats of integers."""
+    whole = isinstance(entry, float | np.floating) and float(entry).is_integer()
+    return str(int(entry) if whole else entry).strip()
 
 
 def _number(entry: Any, decimal: str) -> float:

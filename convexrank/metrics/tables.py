@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -144,7 +145,14 @@ def scorer(name: str) -> Any:
 
 def _value(y: Any, s: Any, qid: Any = None, *, of: Callable[..., Any], **options: Any) -> Any:
     """Return a measure of labels and scores, and of queries where they are given, which is no third argument of all."""
-    return of(y, s, **options) if qid is None else of(y, s, qid=qid, **options)
+    given = options if qid is None else {**options, "qid": qid}
+    lacking = [name for name in given if name not in inspect.signature(of).parameters]
+    if lacking:
+        raise TypeError(
+            f"{of.__name__} takes no {lacking[0]}; leave it out, of a scorer by set_score_request({lacking[0]}=False), "
+            "or take a measure that has it."
+        )
+    return of(y, s, **given)
 
 
 def parsed(name: Any) -> tuple[Any, tuple[int | float, ...]]:
