@@ -16,6 +16,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank import modelling
 from convexrank.backend.cached import preset
 from convexrank.backend.design import gram_of_rows
 from convexrank.core.cvxpy_model import CvxpyModel
@@ -558,3 +559,20 @@ def test_the_exact_model_is_solved_in_the_time_left(monkeypatch):
     )
     assert through_another.conic_point(problem) is not None
     assert [given["time_limit"] for given in options] == [7.0]
+
+
+def test_a_wide_path_that_leads_to_where_narrower_functions_overflow_begins_again():
+    """With long rows, and exponentials beside maxima: the first width is far above 1, and so are its minimisers."""
+
+    class Steep(cr.Formulation):
+        def risk(self, f):
+            top = modelling.log_sum_exp(modelling.maximum(f.negative) - f.positive)
+            return top + modelling.exp(modelling.log_mean_exp(f.rows) - 1.0)
+
+    rng = np.random.default_rng(4)
+    X = 1e3 * rng.normal(size=(36, 1))
+    y = X[:, 0] + 800.0 * rng.normal(size=36) > 200.0
+    problem = Steep(X, y, l2=1e-2)
+    solution, expected = problem.solve("continuation"), problem.solve("exact")
+    assert solution.converged
+    assert abs(solution.value - expected.value) <= solution.gap + expected.gap

@@ -153,5 +153,8 @@ def at_width(problem: Convex, path: Path, settled: Settled, width: float, state:
         path, seen = replace(path, waits=0, useless=useless), [*seen, limit]
     if not min(one.smooth for one in seen) <= settled.most:
         seen.append(place_at(problem, settled.reached, width))
+    # a wide function may lead to where narrower ones overflow
+    if not any(math.isfinite(one.smooth) for one in seen):
+        seen.append(place_at(problem, state.x, width))
     start = min(seen, key=lambda one: one.smooth if math.isfinite(one.smooth) else math.inf)
     return advanced(replace(path, here=start, settled=settled, steps=0, steady=False, pairs=()), state, seen)
