@@ -31,7 +31,7 @@ from convexrank.modelling import (
     total,
 )
 from convexrank.problems.out_of_memory import _queries as query_streams
-from convexrank.problems.out_of_memory._streams import LogSums, Sums
+from convexrank.problems.out_of_memory._streams import LogStream, LogSums, Sums
 from tests.tolerances import tolerance
 
 ROWS, COLUMNS = 240, 4
@@ -329,6 +329,16 @@ def test_what_a_part_states_otherwise_is_stated_of_all_rows(name):
     assert close(pieces.solve().value, memory.solve().value, "two solvers")
     assert pieces.certificate(w).lower_bound <= memory.solve().value
     assert pieces._risk_infimum == pytest.approx(memory._risk_infimum)
+
+
+def test_factors_that_only_a_piece_has_are_refused(monkeypatch):
+    """Some of very many rows tell whether all pieces are alike; what these do not tell is no wrong number."""
+    monkeypatch.setattr(LogStream, "is_sum", lambda self: True)
+    monkeypatch.setitem(PLACED, "factors", lambda f: log_sum_exp(len(f.rows.axis.rows) * f.rows))
+    X, y, *_ = drawn()
+    chunks = Chunks(cut(X, y))
+    with pytest.raises(TypeError, match="factors of the risk depend on the rows"):
+        Placed(chunks, chunks.y, "factors", l2=0.3).objective(np.zeros(COLUMNS))
 
 
 def test_grades_of_a_part_are_its_labels():

@@ -440,26 +440,39 @@ class LogStream(Stream):
         ------
         tuple of LogPortion and matrix
             A piece.
+
+        Raises
+        ------
+        TypeError
+            When factors of the risk depend on which rows it is evaluated for.
         """
         for piece in self.problem.X.pieces():
-            yield LogPortion(self._terms(piece.rows, self._totals)), piece.X
+            portion = LogPortion(self._terms(piece.rows, self._totals))
+            if _factors(portion.terms) != _factors(self.terms):
+                raise TypeError(
+                    f"{self.problem.X!r} are rows out of memory, but the factors of the risk depend on the rows that "
+                    "f holds; write them with means and totals, or as parameters of the formulation."
+                )
+            yield portion, piece.X
 
 
 def _alike(
     part: tuple[LogSumExpTerm, ...], whole: tuple[LogSumExpTerm, ...], rows: Array, count: int
 ) -> bool:
     """Whether the terms of a part of the rows, a mask of so many, are those of all."""
+    if _factors(part) != _factors(whole):
+        return False
     places = np.flatnonzero(rows)
     for one, other in zip(part, whole, strict=True):
         logs = np.full(count, np.nan)
         logs[other.rows] = other.log_weights
-        same = (
-            one.outer_coefficient == other.outer_coefficient
-            and one.sign_times_power == other.sign_times_power
-        )
-        if not (same and np.allclose(logs[places[one.rows]], one.log_weights, rtol=_SAME, atol=_SAME)):
+        if not np.allclose(logs[places[one.rows]], one.log_weights, rtol=_SAME, atol=_SAME):
             return False
     return True
+
+
+def _factors(terms: tuple[LogSumExpTerm, ...]) -> list[tuple[float, float]]:
+    return [(term.outer_coefficient, term.sign_times_power) for term in terms]
 
 
 def log_streamed(problem: Any) -> LogStream | None:
