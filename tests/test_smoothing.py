@@ -386,9 +386,18 @@ def test_a_kink_that_nobody_smooths_is_left_to_the_bundle_method():
 
 
 def test_many_pairs_below_a_curved_function_are_left_to_the_bundle_method():
-    """Every column of the Hessian would be a few sums over all of these pairs; a sort needs no pairs."""
+    """Every column of the Hessian would be a few sums over all of these pairs; a sort needs no pairs.
+
+    Of the highest sums alone the Hessian takes pairs with few lower rows.
+    """
+
+    class Kinked(cr.Formulation):
+        def risk(self, f):
+            return mean(hinge(pair_sums(losses.Logistic(), f.positive, f.negative)))
+
     X, y = np.ones((1200, 1)), np.arange(1200) % 2
-    assert WorstPairs(X, y, l2=0.1).default_solver == "bundle"
+    assert Kinked(X, y, l2=0.1).default_solver == "bundle"
+    assert WorstPairs(X, y, l2=0.1).default_solver == "continuation"
     assert Priced(X, y, l2=0.1).default_solver == "continuation"
 
 
