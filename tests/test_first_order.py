@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.problems.single_index._kernel_features import centred_square_norm
 from convexrank.solvers import Accelerated, GLMtron, Gradient, Isotron, Slisotron, UnitStep
+from convexrank.solvers.descent import first_order
+from convexrank.solvers.descent.smoothed import short_path
 from tests.tolerances import tolerance
 
 LearnedDivergence = cr.problems.LearnedDivergence
@@ -408,3 +411,26 @@ def test_newtons_method_with_l1_goes_on_after_many_accelerated_steps(loss, price
     alone = problem.solve(Accelerated(hand_over=False), max_iter=300)
     assert not alone.converged
     assert alone.value > found.value
+
+
+def test_where_newtons_method_is_not_certified_accelerated_steps_go_on_from_its_end(monkeypatch):
+    """Raw columns: rounding left a gap of twice the tolerance, and 32 000 steps from the old point one of 100 %."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = (X[:, 0] + rng.normal(size=60) > 0.3).astype(int)
+    problem, method = cr.problems.Push(X, y, cr.prices.Power(1), "logistic", l1=0.1), Accelerated()
+    state, end = method.init(problem, problem.start()), short_path.path_end(problem, problem.start(), 1e-9)
+    assert end is not None
+    rough = replace(end, gap=1e-3 * end.value)
+    monkeypatch.setattr(short_path, "path_end", lambda *args, **options: rough)
+    found = first_order._by_newton(problem, replace(state, tol=1e-8))
+    assert found is not None
+    np.testing.assert_array_equal(found.x, end.w)
+    np.testing.assert_array_equal(found.memory.extrapolated, end.w)
+    after = method.step(problem, found)
+    assert after.value == pytest.approx(end.value)
+    assert after.residual <= 1.1 * rough.gap  # what was proved stays
+    assert after.note == found.note
+    higher = replace(rough, value=state.value + 1.0)
+    monkeypatch.setattr(short_path, "path_end", lambda *args, **options: higher)
+    assert first_order._by_newton(problem, replace(state, tol=1e-8)) is None

@@ -277,20 +277,28 @@ class Accelerated:
         t, extrapolated = _extrapolate(z, x, state.x, memory.t)
         value = trial + problem.nonsmooth_value(x)
         count = memory.count + 1
-        residual = state.residual
+        residual, witness = value - (state.value - state.residual), state.witness
         if count % self.check_every == 0 or not np.any(moved):
-            residual = problem.gap_estimate(x, value, slope)
-        return State(x, value, residual, _Momentum(extrapolated, t, lipschitz, count))
+            own = problem.gap_estimate(x, value, slope)
+            if witness is None or own < residual:
+                residual, witness = own, None
+        after = _Momentum(extrapolated, t, lipschitz, count)
+        return State(x, value, residual, after, witness=witness, note=state.note)
 
 
 def _by_newton(problem: Solvable, state: State) -> State | None:
-    """Return the state where Newton's method with l1 ends; None where it has no second derivatives, or does not end."""
+    """Return the state where Newton's method with l1 ends, or its lowest point; None where that is of no use."""
     if "SmoothBelow" not in problem.capabilities:
         return None
     from convexrank.solvers.descent.smoothed.short_path import path_end  # few solves need it
 
-    found = path_end(cast(Convex, problem), state.x, state.tol)
-    return None if found is None else found.after(state, _BY_NEWTON)
+    found = path_end(cast(Convex, problem), state.x, state.tol, rough=True)
+    if found is None or not (found.is_within(state.tol) or found.value < state.value):
+        return None
+    memory: _Momentum = state.memory
+    # where its gap is not small enough accelerated steps go on from there
+    memory = replace(memory, extrapolated=found.w, t=1.0, count=memory.count + 1)
+    return replace(found.after(state, _BY_NEWTON), memory=memory)
 
 
 @dataclass(frozen=True)
