@@ -142,8 +142,7 @@ REASONS: dict[str, str] = {
         "million, sorts take half of the time, and each number of a sorted row is read from a random place."
     ),
     r"^ConvexRisk logistic, 9 500": (
-        "Each evaluation is a sum over 45 million pairs. The processor of this table is about half as fast as that of "
-        "the one before, where the row took 0.84 s; in turns on this one, the code of both took 1.4 to 2.4 s."
+        "Each evaluation, of a step and of the certificate, is a sum over 45 million pairs."
     ),
     r"RankSVM, squared hinge, l1": (
         "liblinear has the differences of rows, which are formed for it and not counted; the push never forms them, "

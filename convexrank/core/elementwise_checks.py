@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -199,7 +198,11 @@ def check_slopes(function: Any) -> None:
     usable = np.isfinite(values) & np.isfinite(slopes)
     x, values, slopes = grid[usable], values[usable], slopes[usable]
     slack = _ROUNDING * (1.0 + np.abs(values) + np.abs(slopes))
-    refuse = _Refusal(what, x)
+
+    def refuse(wrong: Array, message: str, after: int = 0) -> None:
+        if wrong.any():
+            raise ValueError(f"{what} {message.format(x[int(np.argmax(wrong)) + after])}.")
+
     rises = np.diff(values) / np.diff(x)
     pairs = slack[1:] + slack[:-1]
     refuse(np.diff(rises) < -8.0 * (pairs[1:] + pairs[:-1]), "is not convex around {:.4g}", 1)
@@ -209,18 +212,6 @@ def check_slopes(function: Any) -> None:
         refuse(slopes < -slack, "decreases at {:.4g}; give increasing=False")
     refuse(values < function.least - slack, f"is below its least, {function.least:g}, at {{:.4g}}")
     refuse(slopes > function.most + slack, f"has a slope above its most, {function.most:g}, at {{:.4g}}")
-
-
-@dataclass(frozen=True)
-class _Refusal:
-    """Raises an error at the first place where something is wrong."""
-
-    what: str
-    x: Array
-
-    def __call__(self, wrong: Array, message: str, after: int = 0) -> None:
-        if wrong.any():
-            raise ValueError(f"{self.what} {message.format(self.x[int(np.argmax(wrong)) + after])}.")
 
 
 class OnGrid:

@@ -221,7 +221,7 @@ class Formulation(Declared):
 
     @cached_property
     def _form(self) -> Program:
-        """The risk for questions that its form answers: of rows whose scores are not in memory that of two of them."""
+        """The risk, for questions about its form: that of two rows where those of all are not in memory."""
         return self._of_two_rows if isinstance(self._stream, LogStream) else self.program
 
     @cached_property

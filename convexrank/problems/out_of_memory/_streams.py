@@ -379,7 +379,7 @@ class LogStream(Stream):
         return found
 
     def is_sum(self) -> bool:
-        """Whether rows are the same in a part, which may lack a class, as among others: constants follow from them."""
+        """Whether rows have the same terms in a part, which may lack a class, as among all; some of them tell."""
         rows = len(self.problem.y)
         some = np.union1d(np.arange(0, rows, max(1, rows // _TOLD)), self.problem._two_rows())
         try:

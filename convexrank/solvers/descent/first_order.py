@@ -295,10 +295,9 @@ def _by_newton(problem: Solvable, state: State) -> State | None:
     found = path_end(cast(Convex, problem), state.x, state.tol, rough=True)
     if found is None or not (found.is_within(state.tol) or found.value < state.value):
         return None
-    memory: _Momentum = state.memory
+    after, memory = found.after(state, _BY_NEWTON), state.memory
     # where its gap is not small enough accelerated steps go on from there
-    memory = replace(memory, extrapolated=found.w, t=1.0, count=memory.count + 1)
-    return replace(found.after(state, _BY_NEWTON), memory=memory)
+    return replace(after, memory=replace(memory, extrapolated=after.x, t=1.0, count=memory.count + 1))
 
 
 @dataclass(frozen=True)
