@@ -1,4 +1,5 @@
-"""Single solves on tables as published: kinks on Spambase, two classes of MQ2008 by query, pushes on WDBC."""
+"""Single solves on tables as published: kinks on Spambase, two classes of MQ2008 by query, pushes on WDBC; and on
+collinear columns, or columns of very different lengths."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from report import Section, Table, Target, absent, joined, seconds_text
 from tree_rankers import spambase
 
 _TOL, _PATIENCE = 1e-8, 120.0
+_SQUARES = "tic_tac_toe/tic-tac-toe.data"
 #: A formulation and what it takes after the labels.
 Declared = tuple[str, tuple[Any, ...], dict[str, Any]]
 
@@ -69,6 +71,21 @@ def _of_wdbc() -> tuple[Any, Any, Any]:
 
     X, y = load_breast_cancer(return_X_y=True)
     return _scaled(X), y, None
+
+
+def _of_raw_wdbc() -> tuple[Any, Any, Any]:
+    from sklearn.datasets import load_breast_cancer
+
+    X, y = load_breast_cancer(return_X_y=True)
+    return X, 1 - y, None
+
+
+def _of_squares() -> tuple[Any, Any, Any]:
+    import numpy as np
+
+    table = np.loadtxt(data_file(_SQUARES), delimiter=",", dtype=str, skiprows=1)
+    X = (table[:, :9, None] == np.array(["x", "o", "b"])).reshape(len(table), -1).astype(float)
+    return _scaled(X), (table[:, 9] == "positive").astype(int), None
 
 
 def _scaled(X: Any) -> Any:
@@ -136,10 +153,50 @@ SETS: dict[str, Rows] = {
     ),
 }
 
+COLLINEAR: dict[str, Rows] = {
+    "tic-tac-toe": Rows(
+        "All 958 ends of the game, nine squares with three columns each, one of which is 1, in unit variance: the "
+        "columns of a square add up to the same.",
+        _of_squares,
+        _SQUARES,
+        5.0,
+        (_STRONG, _SPARSE),
+        {
+            "PartialAUC, 5 %, logistic": ("PartialAUC", (0.05, "logistic"), {}),
+            "PartialAUC, 5 %, half of the positives, logistic": (
+                "PartialAUC",
+                (0.05, "logistic"),
+                {"min_tpr": 0.5},
+            ),
+            "Push, p = 1, logistic": ("Push", (1.0, "logistic"), {}),
+            "Push, p = 1, squared hinge": ("Push", (1.0, "squared_hinge"), {}),
+        },
+    ),
+    "WDBC, raw": Rows(
+        "All 569 rows of the breast cancer table that scikit-learn ships, 30 features as they are, whose lengths "
+        "differ by a factor of 200 000; malignant above benign.",
+        _of_raw_wdbc,
+        None,
+        5.0,
+        (_SPARSE,),
+        {
+            "Push, p = 1, logistic": ("Push", (1.0, "logistic"), {}),
+            "Push, p = 1, squared hinge": ("Push", (1.0, "squared_hinge"), {}),
+            "Push, p = 4, logistic": ("Push", (4.0, "logistic"), {}),
+            "Push, p = 4, squared hinge": ("Push", (4.0, "squared_hinge"), {}),
+        },
+    ),
+}
+
 
 def solves(effort: int) -> Section:
     """Solve each problem with each penalty; what lacks its file is left out, and said."""
     return joined([_solved(name, rows, effort) for name, rows in SETS.items()])
+
+
+def collinear(effort: int) -> Section:
+    """Do the same on collinear columns, and on columns of very different lengths."""
+    return joined([_solved(name, rows, effort) for name, rows in COLLINEAR.items()])
 
 
 def _solved(table: str, given: Rows, effort: int) -> Section:
@@ -169,12 +226,13 @@ def measured(table: str, name: str, repeats: int) -> dict[str, Any]:
     """Solve with each penalty, some times."""
     import convexrank as cr
 
-    X, y, qid = SETS[table].read()
-    kind, arguments, options = SETS[table].problems[name]
+    given = (SETS | COLLINEAR)[table]
+    X, y, qid = given.read()
+    kind, arguments, options = given.problems[name]
     queries = {} if qid is None else {"qid": qid}
     found: dict[str, Any] = {}
     warnings.simplefilter("ignore", cr.ConvergenceWarning)  # the table says so
-    for penalty in SETS[table].penalties:
+    for penalty in given.penalties:
         seconds = []
         for _ in range(1 + repeats):
             problem = getattr(cr.problems, kind)(X, y, *arguments, **options, **queries, **penalty)

@@ -75,6 +75,10 @@ REASONS: dict[str, str] = {
         "narrower and narrower widths are followed by some hundred Newton steps, each with sums over these pairs for "
         "its second derivatives."
     ),
+    r"^PartialAUC, 5 %, half of the positives, .*, tic-tac-toe$": (
+        "At each point of the path the shares of the lowest positives and of the highest negatives are found by turns, "
+        "which takes some twelve sums of logarithms over pairs."
+    ),
     r"weak l1": (
         "Of products more than 4 000 columns are in use, with 1 700 entries in a row: one Hessian takes some 10^11 "
         "operations, 3 s, and a way from 0 some dozens of them: two minutes, four times what is wanted. Rows are too "

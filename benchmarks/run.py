@@ -39,6 +39,7 @@ from projections import projections
 from promise_coverage import promises
 from reading import reading
 from real_rows import real_rows
+from real_solves import collinear
 from reasons import explained, reasons
 from report import Section, Table, environment, plain, plain_reasons, restructured, summary
 from retargeting import retargeting
@@ -69,6 +70,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "difficult": difficult,
     "text": text,
     "real_rows": real_rows,
+    "collinear": collinear,
     "trees": trees,
     "sizes": sizes,
     "growth": growth,
@@ -92,7 +94,7 @@ BENCHMARKS: dict[str, Callable[[int], Section]] = {
     "promises": promises,
 }
 # Several by one name: those whose data are real: the first rows of tables, trees on them, text, and weak penalties.
-TOGETHER = {"real": ("first_rows", "top", "peers", "trees", "text", "real_rows")}
+TOGETHER = {"real": ("first_rows", "top", "peers", "trees", "text", "real_rows", "collinear")}
 # Each benchmark writes a file of its own, NAME_results.inc, so that one can be run again alone.
 _FILES = {"coverage": "inference_results.inc"}
 
