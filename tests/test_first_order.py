@@ -434,3 +434,13 @@ def test_where_newtons_method_is_not_certified_accelerated_steps_go_on_from_its_
     higher = replace(rough, value=state.value + 1.0)
     monkeypatch.setattr(short_path, "path_end", lambda *args, **options: higher)
     assert first_order._by_newton(problem, replace(state, tol=1e-8)) is None
+
+
+def test_an_estimate_that_the_value_falls_below_is_made_anew():
+    """It was kept for ten steps and more, so that a certificate that had refused once was never asked again."""
+    X, y, _ = drawn(3)
+    problem, method = cr.problems.Push(X, y > 0.0, cr.prices.Power(1), "logistic", l1=1e-3), Accelerated()
+    best, state = problem.solve("exact").value, method.init(problem, problem.start())
+    after = method.step(problem, replace(state, residual=0.0))
+    assert after.value < state.value
+    assert after.residual >= after.value - best

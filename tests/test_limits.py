@@ -22,7 +22,7 @@ from convexrank.backend.interruption import (
     time_left,
 )
 from convexrank.core.capabilities import value_at
-from convexrank.core.loop import STOPPED, Options, State, moment_after
+from convexrank.core.loop import STOPPED, Monitor, Options, State, moment_after
 from convexrank.modelling import program
 from convexrank.modelling.kernels import exponentials
 from convexrank.problems.margin_retargeting._targets import SquaredTargets
@@ -344,6 +344,36 @@ def test_a_point_that_meets_the_tolerance_is_an_answer_however_the_run_ends(end,
     met = solution.gap <= 1e-8 * max(1.0, abs(solution.value))
     assert met == (away == 0.0)
     assert solution.status.name == ("CONVERGED" if met and end != "INTERRUPTED" else end)
+
+
+def test_a_certificate_that_refused_is_asked_again_ever_more_rarely(monkeypatch):
+    """Also where a first estimate was too low: at the optimum none was below it, so that only the limit was an end."""
+    problem, asked = PROBLEMS["push"](), []
+    best = problem.solve(tol=1e-10).x
+    prove = Monitor.prove
+
+    def counted(*given):
+        asked.append(given)
+        return prove(*given)
+
+    monkeypatch.setattr(Monitor, "prove", staticmethod(counted))
+
+    class Boastful(Stopped):
+        """A first estimate far too low; from the third state on the optimum, or never."""
+
+        def init(self, problem, x0):
+            return State(x0, problem.objective(x0), -1.0)
+
+        def step(self, problem, state):
+            x = best if self.error and state.iteration > 1 else state.x
+            return State(x, problem.objective(x), 1e-12)
+
+    solution = solved(problem, Boastful(True), max_iter=1_000)
+    assert solution.converged
+    assert solution.iterations < 100
+    asked.clear()
+    assert not solved(problem, Boastful(False), max_iter=1_000).converged
+    assert 1 < len(asked) < 10
 
 
 @pytest.mark.parametrize("away", [0.0, 1e-2])

@@ -47,6 +47,8 @@ _UNEXPLAINED = (Status.FAILED, Status.UNBOUNDED)
 #: which is this part of time_limit and no less than so many seconds.
 STOPPED = (Status.INTERRUPTED, Status.TIME_LIMIT)
 _PART, _MOMENT = 0.05, 0.15
+# At least so many states later a certificate that refused is asked again.
+_SOON = 50
 # Ends at which the best point may meet the tolerance all the same: another point was looked at last.
 _SHORT = (Status.FAILED, Status.MAX_ITER, Status.TIME_LIMIT)
 # Ends at a state that may have part of its work before it.
@@ -165,7 +167,7 @@ class Monitor:
         self.last: State | None = None  # from which the solver goes on
         self._x0 = x0  # only until there is a state: large problems count their arrays
         self.certificate: Certificate | None = None
-        self._ask_below = math.inf
+        self._ask_below, self._ask_after = math.inf, 0
         self._logs = LOGGER.isEnabledFor(logging.DEBUG)
         self._shown = False  # whether the last point shows that there is no minimum
         self._bar = progress_bar(True, self.limit, type(problem).__name__) if options.verbose else None
@@ -230,10 +232,14 @@ class Monitor:
         return None
 
     def _is_certified(self, state: State) -> bool:
-        """Ask the certificate once the solver's own estimate is low enough; half as often each time it refuses."""
+        """Ask the certificate once the solver's own estimate is low enough; half as often each time it refuses.
+
+        That is at half of the estimate, or after twice as many states: the estimate may have been too low.
+        """
         enough = self.options.tol * scale_of(state.value)
         met = state.residual <= enough or (self.options.top > 0 and self._has_order(state, state.residual))
-        if not (state.stalled or (met and state.residual <= self._ask_below)):
+        states = len(self.trace["gap"])
+        if not (state.stalled or (met and (state.residual <= self._ask_below or states > self._ask_after))):
             return False
         if state.complete is not None:
             part, state = state, replace(state.complete(), iteration=state.iteration)
@@ -241,7 +247,7 @@ class Monitor:
             self.trace["gap"][-1] = state.residual
             if not (state.stalled or state.residual <= enough):
                 return False
-        self._ask_below = 0.5 * state.residual
+        self._ask_below, self._ask_after = 0.5 * state.residual, 2 * states + _SOON
         certificate = self.prove(self.problem, state.x, state.witness, state.residual)
         if certificate.gap > enough and not self._has_order(state, certificate.gap):
             return False

@@ -278,9 +278,10 @@ class Accelerated:
         value = trial + problem.nonsmooth_value(x)
         count = memory.count + 1
         residual, witness = value - (state.value - state.residual), state.witness
-        if count % self.check_every == 0 or not np.any(moved):
+        is_false = residual < 0.0  # the value is below what was estimated to be below it
+        if count % self.check_every == 0 or is_false or not np.any(moved):
             own = problem.gap_estimate(x, value, slope)
-            if witness is None or own < residual:
+            if witness is None or is_false or own < residual:
                 residual, witness = own, None
         after = _Momentum(extrapolated, t, lipschitz, count)
         return State(x, value, residual, after, witness=witness, note=state.note)
