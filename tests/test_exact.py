@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from dataclasses import replace
@@ -74,6 +75,19 @@ def test_the_conic_solver_keeps_the_time_limit():
     assert time.perf_counter() - start < 2.5
     assert np.array_equal(solution.x, problem.start())
     assert solution.value == problem.objective(solution.x)
+
+
+def test_an_answer_that_is_proved_after_the_limit_alone_is_an_answer(monkeypatch):
+    """As for other methods; in the moment after the limit the certificate met the tolerance, TIME_LIMIT was said."""
+
+    def too_late(problem, state, seconds):
+        time.sleep(max(seconds, 0.0))
+        return math.inf
+
+    monkeypatch.setattr(exact, "_gap", too_late)
+    solution = solved(cr.problems.ConvexRisk.random(0), time_limit=0.5)
+    assert solution.gap <= 1e-8 * scale_of(solution.value)
+    assert solution.converged
 
 
 @pytest.mark.parametrize(

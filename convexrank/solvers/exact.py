@@ -268,7 +268,7 @@ def _best(answers: list[_Answer]) -> _Answer | None:
 def _stopped(monitor: Monitor, best: _Answer | None, status: Status) -> Solution:
     if best is not None and monitor.best is None:
         monitor.record(best[1])
-    return monitor.finish(status)
+    return monitor.finish(status if status is Status.INTERRUPTED else monitor.proved(status))
 
 
 def _is_good(monitor: Monitor, best: _Answer | None) -> bool:
