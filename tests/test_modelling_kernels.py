@@ -685,3 +685,26 @@ def test_scores_are_not_edited():
     for part, copy in zip((f, y, w), before, strict=True):
         assert np.array_equal(part, copy)
     assert set(SCORES) >= set(STEEP)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 16, 17, 40])
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_running_log_sums_begin_anew(n, backend, monkeypatch):
+    """In blocks and by an associative scan, beside sums of numpy from each first entry on; and their gradient."""
+    import jax
+
+    rng = np.random.default_rng(n)
+    exponents, firsts, costs = 20.0 * rng.normal(size=n), rng.random(n) < 0.2, rng.normal(size=n)
+    exponents[1:2] = 0.1 * np.finfo(np.float64).min  # a weight of 0
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    begun = [max([0, *np.flatnonzero(firsts[: k + 1])]) for k in range(n)]
+    expected = [np.logaddexp.reduce(exponents[start : k + 1]) for k, start in enumerate(begun)]
+    with jax.enable_x64(True):
+        found = jax_reading._running_log_sums(jax.numpy.asarray(exponents), firsts)
+        slope = jax.grad(lambda x: jax_reading._running_log_sums(x, firsts) @ costs)(exponents)
+    np.testing.assert_allclose(found, expected, rtol=tolerance("summation"))
+    shares = [
+        [math.exp(exponents[i] - expected[k]) if begun[k] <= i <= k else 0.0 for i in range(n)]
+        for k in range(n)
+    ]
+    np.testing.assert_allclose(slope, costs @ np.array(shares), atol=tolerance("summation"))

@@ -13,6 +13,7 @@ padding has finite values and never counts. One program serves all data of the s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -459,12 +460,7 @@ def _language() -> Any:
 
         @staticmethod
         def cumulative(x: Any, node: Any) -> Any:
-            def join(before: Any, here: Any) -> Any:
-                value = jnp.where(here[1], here[0], jnp.logaddexp(before[0], here[0]))
-                return value, before[1] | here[1]
-
-            exponents = x[node.order] + node.logs
-            return jax.lax.associative_scan(join, (exponents, node.firsts))[0][node.lasts]
+            return _running_log_sums(x[node.order] + node.logs, node.firsts)[node.lasts]
 
         def pair_sums(self, node: Any, upper: Any, lower: Any) -> Any:
             if isinstance(node, _Means):
@@ -478,7 +474,7 @@ def _language() -> Any:
             if isinstance(node, _Running):
                 # minus infinity has no derivative, a hugely negative number has derivative 0
                 logs = jnp.maximum(node.logs, 0.1 * jnp.finfo(upper.dtype).min)
-                levels = jax.lax.cumlogsumexp(logs - upper[node.order])
+                levels = _running_log_sums(logs - upper[node.order], jnp.zeros(len(logs), bool))
                 counts = node.above > 0
                 level = jnp.where(counts, levels[jnp.maximum(node.above - 1, 0)], 0.0)
                 return jnp.where(counts, jnp.exp(jnp.where(counts, lower + level, 0.0)), 0.0)
@@ -507,6 +503,37 @@ def _language() -> Any:
             return jax.lax.map(block, tuple(rows)).ravel()[:n]
 
     return Jax()
+
+
+def _running_log_sums(exponents: Any, firsts: Any) -> Any:
+    """Return the logarithms of running sums of exponentials, which begin anew at each first entry.
+
+    An associative scan of n entries is log n programs, each of its own size, which a processor compiles for seconds.
+    There it is in blocks: the places of all blocks one after another, then the blocks.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def join(before: Any, here: Any) -> Any:
+        value = jnp.where(here[1], here[0], jnp.logaddexp(before[0], here[0]))
+        return value, before[1] | here[1]
+
+    def running(items: Any) -> Any:
+        # minus infinity has no derivative
+        nothing = jnp.full_like(items[0][0], 0.1 * jnp.finfo(exponents.dtype).min)
+        start = (nothing, jnp.zeros_like(items[1][0]))
+        return jax.lax.scan(lambda before, here: (join(before, here),) * 2, start, items)[1]
+
+    if jax.default_backend() != "cpu":
+        return jax.lax.associative_scan(join, (exponents, firsts))[0]
+    n = len(exponents)
+    length = math.isqrt(n - 1) + 1
+    places = [jnp.pad(x, (0, -n % length)).reshape(-1, length).T for x in (exponents, firsts)]
+    inside = running(places)
+    ends = running((inside[0][-1], inside[1][-1]))
+    before = [jnp.concatenate([end[:1], end[:-1]]) for end in ends]
+    here = inside[1].at[:, 0].set(True)  # before the first block there is nothing
+    return join(before, (inside[0], here))[0].T.ravel()[:n]
 
 
 @dataclass(frozen=True)
