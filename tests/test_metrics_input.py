@@ -107,3 +107,29 @@ def test_what_the_fuzzer_found():
         assert metrics.recall_at(y, s, same) == 0.5
     with pytest.raises(ValueError, match=r"measures: the name of a measure is 'a'"):
         metrics.table({"mine": s}, y, [0, 0, 1, 1, 1], measures=["a"])
+
+
+BY_QUERY = {name: getattr(metrics, name) for name in ("ndcg", "mean_average_precision", "kendall_tau")}
+
+
+@pytest.mark.parametrize("name", {**ANY, **BY_QUERY, "m_ary_risk": 0, "table": 0})
+def test_rows_are_paired_by_position_only_if_their_labels_agree(name):
+    pd = pytest.importorskip("pandas")
+    takes = {**ANY, **BY_QUERY, "m_ary_risk": metrics.m_ary_risk}
+    metric = takes.get(name, lambda y, s: metrics.table({"mine": s}, y).values)
+    y, s = pd.Series([0, 1, 1, 0], index=list("abcd")), pd.Series([1.0, 4.0, 2.0, 3.0], index=list("abcd"))
+    np.testing.assert_equal(metric(y, s), metric(y.to_numpy(), s.to_numpy()))
+    np.testing.assert_equal(metric(y, s.to_numpy()), metric(y.to_numpy(), s.to_numpy()))
+    with pytest.raises(ValueError, match="different indexes"):
+        metric(y, s.sort_values())
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, object])
+@pytest.mark.parametrize("name", {**ANY, **BY_QUERY})
+def test_integers_that_are_one_float_are_no_ties(name, kind):
+    metric = {**ANY, **BY_QUERY}[name]
+    s = np.array([2**53 + 1, 2**53, 2**53 + 4, 2**53], dtype=kind)
+    with pytest.raises(ValueError, match="s has different integers of 2\\*\\*53 or more"):
+        metric([1, 0, 1, 0], s)
+    apart = np.array([2**53 + 4, 2**53, 2**53 + 8, 2**53], dtype=kind)
+    np.testing.assert_equal(metric([1, 0, 1, 0], apart), metric([1, 0, 1, 0], [1, 0, 2, 0]))

@@ -16,6 +16,7 @@ from convexrank.data import (
     check_choice,
     check_flag,
     check_integer,
+    check_same_index,
     check_vector,
     shown,
 )
@@ -70,6 +71,15 @@ class QueryRanking:
         return values[self.order]
 
 
+def read_queries(y: Any, s: Any, qid: Any) -> tuple[QueryGroups, Array, Array]:
+    """Return the queries, and grades and scores in their order."""
+    check_same_index(y=y, s=s, qid=None if isinstance(qid, QueryGroups) else qid)
+    grades = check_vector(y, name="y")
+    scores = check_vector(s, len(grades), "s")
+    groups = as_groups(qid, len(grades))
+    return groups, groups.gather(grades), groups.gather(scores)
+
+
 def prepare(y: Any, s: Any, qid: Any, ties: str, also: tuple[str, ...] = ()) -> tuple[QueryRanking, Array]:
     """Validate, group and sort, in O(n log n): the ranking, and the grades in its order.
 
@@ -77,10 +87,7 @@ def prepare(y: Any, s: Any, qid: Any, ties: str, also: tuple[str, ...] = ()) -> 
     the rows.
     """
     check_choice(ties, {**_TIES, **{name: name for name in also}}, "ties")
-    grades = check_vector(y, name="y")
-    scores = check_vector(s, len(grades), "s")
-    groups = as_groups(qid, len(grades))
-    grades, scores = groups.gather(grades), groups.gather(scores)
+    groups, grades, scores = read_queries(y, s, qid)
     within = {"worst": (grades,), "best": (-grades,)}.get(ties, ())
     order = np.lexsort((*within, -scores, groups.query))
     moved = scores[order]
@@ -175,6 +182,7 @@ def tally(y: Any, s: Any) -> Tally:
     >>> counted.positives.tolist(), counted.negatives.tolist()
     ([1, 1], [0, 1])
     """
+    check_same_index(y=y, s=s)
     is_positive = check_binary_labels(y)
     scores = check_vector(s, len(is_positive), "s")
     distinct, ascending = np.unique(scores, return_inverse=True)

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexrank.data import check_choice, check_flag, check_matrix, check_vector, read_array
-from convexrank.data.groups import QueryGroups, as_groups
-from convexrank.metrics.queries import Empty, averaged
+from convexrank.data import check_choice, check_flag, check_matrix, check_same_index, check_vector, read_array
+from convexrank.data.groups import QueryGroups
+from convexrank.metrics.queries import Empty, averaged, read_queries
 
 TIE_COSTS = {"strict": 0.0, "half": 0.5, "misrank": 1.0}
 # From this number of rows on, a compiled loop counts; below, importing the compiler would take longer.
@@ -148,6 +148,7 @@ def read_ranks(
         As `ranking_risk`.
     """
     antisymmetric = check_flag(antisymmetric, "antisymmetric")
+    check_same_index(**{"y": y, name: s})
     labels = check_vector(y, name="y")
     pairs = read_array(s, name).ndim == 2
     scores = check_rule(s, len(labels), name, antisymmetric) if pairs else check_vector(s, len(labels), name)
@@ -284,13 +285,6 @@ def _moved(array: np.ndarray, target: np.ndarray) -> np.ndarray:
 Array = np.ndarray
 
 
-def _read(y: Any, s: Any, qid: Any) -> tuple[QueryGroups, Array, Array]:
-    grades = check_vector(y, name="y")
-    scores = check_vector(s, len(grades), "s")
-    groups = as_groups(qid, len(grades))
-    return groups, groups.gather(grades), groups.gather(scores)
-
-
 def kendall_tau(
     y: Any,
     s: Any,
@@ -336,7 +330,7 @@ def kendall_tau(
     -0.3333
     """
     check_choice(variant, {"a": 0, "b": 0}, "variant")
-    groups, grades, scores = _read(y, s, qid)
+    groups, grades, scores = read_queries(y, s, qid)
     # ranks that rise from query to query in both: rows of different queries are never in opposite order
     by_grade, by_score = groups.numbered(grades), groups.numbered(scores)
     opposite, same = _count_pairs(by_grade, by_score)
@@ -400,7 +394,7 @@ def spearman_footrule(
     >>> spearman_footrule([3, 2, 1, 0], [1.0, 2.0, 3.0, 4.0], normalized=True)
     1.0
     """
-    groups, grades, scores = _read(y, s, qid)
+    groups, grades, scores = read_queries(y, s, qid)
     gaps = np.abs(_mean_ranks(grades, groups) - _mean_ranks(scores, groups))
     values = groups.sums(gaps)
     if check_flag(normalized, "normalized"):

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_choice, check_flag, check_vector, shown
-from convexrank.data.groups import as_groups
+from convexrank.data import check_choice, check_flag, check_same_index, check_vector, shown
+from convexrank.data.groups import QueryGroups, as_groups
 from convexrank.data.nodes import pandas
 from convexrank.metrics.gain import average_reciprocal_rank, dcg, ndcg
 from convexrank.metrics.push import auc, partial_auc
@@ -347,6 +347,8 @@ def table(
         )
     if not scores:
         raise ValueError("scores is empty, expected the scores of at least one ranking by its name.")
+    listed = {f"scores[{name!r}]": given for name, given in scores.items()}
+    check_same_index(y=y, qid=None if isinstance(qid, QueryGroups) else qid, **listed)
     grades = check_vector(y, name="y")
     groups = as_groups(qid, len(grades))
     chosen: Any = _MEASURES if measures is None else measures

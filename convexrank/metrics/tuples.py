@@ -11,7 +11,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from convexrank.data import check_choice, check_integer, check_vector, keep_checked, read_array
+from convexrank.data import (
+    check_choice,
+    check_integer,
+    check_same_index,
+    check_vector,
+    keep_checked,
+    read_array,
+)
 from convexrank.data.messages import shown
 from convexrank.metrics.risk import TIE_COSTS, RankingRisk
 
@@ -87,6 +94,7 @@ def m_ary_risk(
     >>> round(m_ary_risk(y, s, 3).value, 4), round(m_ary_risk(y, s, 3, loss="kendall").value, 4)
     (0.5, 0.1667)
     """
+    check_same_index(y=y, s=s)
     values = Tuples(m, loss, ties, rounds, seed).row_losses(check_vector(y, name="y"), s)
     n = len(values)
     error = math.nan if n == m else m * float(values.std(ddof=1)) / math.sqrt(n)

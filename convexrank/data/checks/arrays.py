@@ -87,6 +87,18 @@ def _refuse_non_finite(values: np.ndarray, name: str) -> None:
         )
 
 
+def _refuse_merged(values: Any, vector: np.ndarray, name: str) -> None:
+    """Refuse different integers of 2**53 or more that are one float: they would be ties."""
+    given = read_array(values, name)
+    if given.dtype.kind not in "iuO" or float(np.abs(vector).max()) < 2.0**53:
+        return
+    if len(set(given.tolist())) > len(set(vector.tolist())):
+        raise ValueError(
+            f"{name} has different integers of 2**53 or more that are one float; subtract a common number, or pass "
+            "their ranks."
+        )
+
+
 def check_matrix(X: Any, name: str = "X", dtype: Any = np.float64, most: float = math.inf) -> Matrix:
     """Return X as a finite real matrix: a C-ordered ndarray, or a CSR array when X is sparse (never densified).
 
@@ -173,7 +185,8 @@ def check_vector(
     Raises
     ------
     ValueError, TypeError
-        When the values are not one-dimensional, empty, not numeric, not finite, too large, or of another length.
+        When the values are not one-dimensional, empty, not numeric, not finite, too large, or of another length; when
+        different integers would be one float.
     """
     if (
         type(values) is np.ndarray
@@ -193,6 +206,7 @@ def check_vector(
         raise ValueError(f"{name} is empty; pass at least one value.")
     _check_length(vector, length, name, each)
     _refuse_non_finite(vector, name)
+    _refuse_merged(values, vector, name)
     if most < math.inf and (largest := float(np.abs(vector).max())) > most:
         raise ValueError(
             f"{name} has an entry of size {largest:.3g}, whose products overflow; expected at most {most:g}: divide "
