@@ -621,6 +621,13 @@ def test_a_planted_value_over_balls_refutes_itself():
         solution.prove()
 
 
+def test_the_rounding_of_small_multipliers_is_that_of_their_differences_from_one():
+    problem = cr.problems.IRPush([[-2.0], [2.0]], [0, 1], l1=0.1, l2=1e-6, sample_weight=[1e-6, 2.0])
+    solution = quiet(problem.dual())
+    assert solution.status is cr.Status.CONVERGED
+    assert close(-solution.value, problem.solve().value)
+
+
 # --- the figure -------------------------------------------------------------------------------------------------------
 
 

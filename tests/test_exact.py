@@ -178,3 +178,10 @@ def test_a_good_point_with_a_steep_slope_is_proved_by_one_beside_it(monkeypatch)
     with pytest.warns(cr.ConvergenceWarning, match="FAILED"):
         alone = problem.solve(clarabel)
     assert np.array_equal(alone.x, solution.x)  # the answer is the conic solver's in both
+
+
+def test_a_library_that_calls_a_strongly_convex_objective_unbounded_is_not_believed():
+    X = 1e6 * np.array([[-1, 2], [-2, 1], [2, 0], [-1, 1], [-2, -2], [-1, -2], [-2, 1]])
+    problem = cr.problems.TopPush(X, [0, 0, 1, 0, 0, 0, 0], l1=1e-6, l2=0.1, qid=[0, 1, 0, 0, 1, 0, 1])
+    assert problem.solve(tol=1e-6).value < -1e13
+    assert solved(problem).status is not cr.Status.UNBOUNDED

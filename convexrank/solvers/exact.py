@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from convexrank.backend.interruption import OutOfTimeError, answered, check_interruption, ending_after
-from convexrank.core.capabilities import Exact, Modelled, value_at
+from convexrank.core.capabilities import Exact, Modelled, Shape, value_at
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
 from convexrank.core.results import ConvergenceWarning, Solution, Status, Witness
@@ -151,7 +151,11 @@ class ExactSolver:
         attempts = _NONLINEAR if known.is_nonlinear else _ATTEMPTS
         if self.solver:
             attempts = (_Attempt(self.solver),)
-        trouble, terminal = [], None
+        trouble, terminal, shape = [], None, problem.face(Shape)
+        refuted = {
+            Status.INFEASIBLE: known.always_feasible,
+            Status.UNBOUNDED: shape.strong_convexity > 0.0 or math.isfinite(shape.risk_infimum),
+        }
         for attempt in attempts:
             if monitor.seconds >= options.time_limit or problem.rows > attempt.rows:
                 continue
@@ -163,8 +167,6 @@ class ExactSolver:
             state, word = self._attempt(problem, model, attempt, attempt.settings(options.tol, left))
             terminal = terminal or _TERMINAL.get(word)
             if state is None:
-                if terminal is Status.INFEASIBLE and known.always_feasible:
-                    terminal = None  # overflow inside the conic solver: w = 0 is feasible
                 trouble.append(f"{attempt.solver}: {word}")
                 if terminal is None:
                     continue
@@ -174,6 +176,9 @@ class ExactSolver:
                 if math.isfinite(gap) and gap <= options.tol * scale_of(state.value):
                     terminal = None
                     answers.append((gap, state, f"{attempt.solver}: {word}, though the start is the minimum"))
+                elif refuted[terminal]:
+                    terminal = None  # overflow inside the conic solver
+                    continue
                 break
             gap, state = _along_path(problem, state, monitor)
             enough = options.tol * scale_of(state.value)

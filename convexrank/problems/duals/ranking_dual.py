@@ -153,7 +153,8 @@ class RankingDual(DualPoints):
     def _terms(self, v: Array) -> float:
         """The size of what is added up at v."""
         conjugate, penalty = self.risk_conjugate, self.primal.penalty
-        sizes = sum(
+        # multipliers are differences from that of the risk, 1
+        sizes = 1.0 + sum(
             abs(block.value(part)) + float(np.abs(part).sum())
             for block, part in zip(conjugate.blocks, conjugate.parts(v), strict=True)
         )
