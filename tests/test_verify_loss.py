@@ -186,6 +186,29 @@ def test_gradients_of_ones_own_are_compared():
     assert "a gradient of shape ()" in repr(hinges(lambda s, y: (hinge(s, y), 0.0)))
 
 
+def test_a_gradient_that_is_a_little_wrong_is_found():
+    def scaled(factor):
+        def loss(scores, y):
+            pairs = y[:, None] > y
+            pulls = (pairs & (scores[:, None] - scores < 1.0)) / pairs.sum()
+            slope = pulls.sum(axis=0) - pulls.sum(axis=1)
+            return hinge(scores, y), np.append(factor * slope[0], slope[1:])
+
+        return hinges(loss, instances=32)
+
+    assert scaled(1.0).agrees
+    assert scaled(1.0 + 5e-5).first.check.startswith("gradient")
+
+
+def test_a_list_that_is_cut_off_at_ten_is_found():
+    def cut(scores, y):
+        kept = np.sort(np.argsort(-scores, kind="stable")[:10])
+        return hinge(scores[kept], y[kept])
+
+    assert hinges(hinge).agrees
+    assert len(hinges(cut, instances=32).first.scores) > 10
+
+
 def test_queries_are_given_where_a_loss_takes_them():
     alone = cr.verify_loss(
         lambda s, y: np.maximum(0.0, 1.0 - margins(s, y)).sum(), P.RankSVM, normalize=False, instances=16

@@ -11,7 +11,6 @@ import numpy as np
 
 from convexrank.data.display import number_text
 from convexrank.verification.loss.formulation import (
-    SINGLE,
     STEP,
     Formulation,
     Oracle,
@@ -232,13 +231,16 @@ class Checker:
         low = high = factor * slope
         if answer.gradient is not None and not answer.wrong_gradient:
             size = abs(slope * factor) + self._unit(instance)
-            slack = (10.0 * SINGLE if answer.single else max(_SLOPE, self.tol)) * size
-            if (np.abs(answer.gradient - low) <= slack).all():
+            near = 10.0 * tolerance_of(self.tol, answer.single) * size
+            if (np.abs(answer.gradient - low) <= near).all():
                 return None
             # where the formulation has a kink, any slope between the two sides will do
             sides = np.array([self._sides(oracle, instance.scores, place) for place in range(len(instance))])
             low, high = np.sort(factor * sides, axis=1).T
-            slack = slack + 1e-15 * abs(factor * centre) / STEP
+            slack = np.maximum(near, _SLOPE * size) + 1e-15 * abs(factor * centre) / STEP
+            kink = high - low > slack
+            low, high = (np.where(kink, side, factor * slope) for side in (low, high))
+            slack = np.where(kink, slack, near)
             if ((answer.gradient >= low - slack) & (answer.gradient <= high + slack)).all():
                 return None
         shown = answer.wrong_gradient or _vector(answer.gradient)

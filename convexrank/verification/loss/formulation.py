@@ -201,7 +201,7 @@ def formulation_of(
         )
     unknown = set(parameters) - names | set(parameters) & _DATA
     if unknown:
-        known = sorted(names - _DATA - _PENALTIES)
+        known = sorted(name for name in names - _DATA - _PENALTIES if not name.startswith("_"))
         raise TypeError(
             f"parameters has {', '.join(sorted(map(str, unknown)))}, which {kind.__name__} does not take beside its "
             f"data; expected some of: {', '.join(known) or 'none'}."

@@ -21,8 +21,8 @@ Array = np.ndarray
 
 # Scores and labels beyond these are called large: losses overflow there first.
 _LARGE_SCORE, _LARGE_LABEL = 30.0, 30.0
-# Few different sizes, because JAX compiles for each.
-_ROWS, _MOST_QUERIES = (2, 3, 5, 8), 3
+# Few different sizes, because JAX compiles for each; one beyond 10, where many losses are cut off.
+_ROWS, _MOST_QUERIES = (2, 3, 5, 8, 13), 3
 
 #: What an instance may be special in, from the first that is named.
 KINDS = ("weights", "large labels", "large scores", "queries without an order", "tied scores", "tied labels")
