@@ -282,6 +282,14 @@ def test_a_sample_of_that_size_has_that_width(method):
     assert widths[0] > 0.13 >= widths[1]
 
 
+def test_sample_size_of_a_norm_so_large_that_a_power_overflows():
+    sizes = [
+        inference.sample_size("push_risk", 0.1, estimate=0.5, p=p).sizes["positives"] for p in (1e3, 1e5, 1e9)
+    ]
+    assert sizes == sorted(sizes)
+    assert sizes[0] > 1000
+
+
 @pytest.mark.parametrize("method", ["exact", "asymptotic"])
 def test_sample_size_of_the_push_risk_is_of_heights_with_a_power_law(method):
     """Positives and negatives at its quantiles have intervals of about that width; on average, as groups are drawn."""
@@ -380,6 +388,14 @@ REFUSED = {
     "estimate": (lambda: inference.sample_size("auc", 0.1, estimate=1.0), "^estimate is 1.0"),
     "no plan": (lambda: inference.sample_size("partial_auc", 0.1, estimate=0.8), "^metric is 'partial_auc'"),
     "stray sd": (lambda: inference.sample_size("auc", 0.1, estimate=0.8, sd=0.1), "^sd is no option"),
+    "no variance": (
+        lambda: inference.sample_size("push_risk", 0.1, estimate=0.5, p=100, method="asymptotic"),
+        "^estimate is 0.5, expected at least 0.776 for p=100",
+    ),
+    "no p-values": (lambda: inference.holm([]), "^p_values is empty"),
+    "p-values of text": (lambda: inference.holm("ab"), "^p_values holds"),
+    "a p-value that is NaN": (lambda: inference.holm([0.1, np.nan]), "^p_values contains NaN"),
+    "a p-value above 1": (lambda: inference.holm([0.1, 1.5]), "^p_values run from 0.1 to 1.5"),
     "plan without p": (lambda: inference.sample_size("push_risk", 0.1, estimate=0.8), "^p is not given"),
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
-from convexrank.data import check_probability, check_same_index, shown
+from convexrank.data import check_probability, check_same_index, check_vector, shown
 from convexrank.inference.arguments import (
     ASYMPTOTIC,
     How,
@@ -33,6 +33,11 @@ def holm(p_values: list[float]) -> list[float]:
         The adjusted p-values, in the same order: the k-th smallest of m is multiplied by m − k + 1; the results are
         made non-decreasing and at most 1.
 
+    Raises
+    ------
+    ValueError, TypeError
+        When there are none, or one is no number from 0 to 1.
+
     References
     ----------
     S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979).
@@ -42,9 +47,13 @@ def holm(p_values: list[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    adjusted, largest = list(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+    adjusted, largest = check_vector(p_values, None, "p_values").tolist(), 0.0
+    if not 0.0 <= min(adjusted) <= max(adjusted) <= 1.0:
+        raise ValueError(
+            f"p_values run from {min(adjusted):g} to {max(adjusted):g}, expected numbers from 0 to 1."
+        )
+    for rank, place in enumerate(sorted(range(len(adjusted)), key=adjusted.__getitem__)):
+        largest = max(largest, min(1.0, (len(adjusted) - rank) * adjusted[place]))
         adjusted[place] = largest
     return adjusted
 

@@ -22,6 +22,8 @@ from convexrank.metrics.tables import parsed
 Array = np.ndarray
 
 _MOST = 2**53
+# The least mean of powers that the grid of heights, which ends at 1 - 1e-12, tells from 0.
+_LEAST_MEAN = 1e-11
 # Most rows of a class for which an exact width of the AUC is computed.
 _LARGEST = 5000
 # Draws of tuples or groups over which the width of a push risk is averaged, and sizes of rows from one to twice it.
@@ -75,8 +77,17 @@ class _Push:
         """Return U on a grid that is dense at 1, heights H = U^c with the p-norm ``value`` there, and weights."""
         edges = np.append(1.0 - np.logspace(0, -12, 4096), 1.0)
         u = (edges[1:] + edges[:-1]) / 2
-        power = math.expm1(-self.p * math.log(value)) / self.p  # from 1 / (1 + cp) = value^p
-        return u, u**power, np.diff(edges)
+        if value**self.p < _LEAST_MEAN:
+            raise ValueError(
+                f"estimate is {value:g}, expected at least {_LEAST_MEAN ** (1.0 / self.p):.3g} for p={self.p:g}: below, "
+                "so few negatives decide that no variance is known; pass a smaller p, or method='exact'."
+            )
+        return u, u ** self.power(value), np.diff(edges)
+
+    def power(self, value: float) -> float:
+        """Return c, from 1 / (1 + cp) = value^p."""
+        with np.errstate(over="ignore"):  # then all heights are 0
+            return float(np.expm1(-self.p * math.log(value)) / self.p)
 
     def exact(self, n: int, value: float, alpha: float) -> float:
         """Width, interpolated between sizes of a geometric grid: a search among noisy widths would find their least."""
@@ -113,7 +124,7 @@ def _push_width(plan: _Push, n: int, value: float, alpha: float) -> float:
 def _mean_width(plan: _Push, n: int, value: float, alpha: float) -> float:
     """Return the mean width over some draws of tuples or groups, where the rows stand at the quantiles."""
     others = math.ceil(plan.ratio * n)
-    heights = ((np.arange(others) + 0.5) / others) ** (math.expm1(-plan.p * math.log(value)) / plan.p)
+    heights = ((np.arange(others) + 0.5) / others) ** plan.power(value)
     measure, label = PushRisk(plan.p), np.repeat([1, 0], [n, others])
     scores = np.concatenate([(np.arange(n) + 0.5) / n, heights])
     ranked = measure.read(label, scores).ranked(scores)
