@@ -282,7 +282,7 @@ def test_seeds_are_distributions():
     half = [0.5, 0.0, 0.5]
     for nodes in (
         [0, 2],
-        [2, 0, 0],
+        [2, 0, 0, 2],
         ["a", "c"],
         [True, False, True],
         [1.0, 0.0, 1.0],

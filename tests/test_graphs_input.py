@@ -479,3 +479,16 @@ def test_topics_have_a_rank_each():
 def test_columns_that_are_no_distributions_are_refused(given, words):
     with pytest.raises(ValueError, match=words):
         cr.pagerank(CYCLE, personalization=given)
+
+
+@pytest.mark.parametrize("given", [[1, 0, 0], [1, 1, 1], np.array([2, 1, 1])])
+@pytest.mark.parametrize("option", ["personalization", "dangling"])
+def test_integers_that_look_like_weights_are_not_read_as_ids(option, given):
+    graph = cr.Graph.from_edges([0, 0, 1], [1, 2, 0])
+    with pytest.raises(ValueError, match=f"{option} has an integer for each of the 3 nodes, which are ids"):
+        cr.problems.PageRank(graph, **{option: given})
+    found = cr.problems.PageRank(graph, **{option: np.asarray(given, dtype=float)}).solve().x
+    once = np.flatnonzero(given)
+    weights = {int(node): given[node] for node in once}
+    assert np.abs(found - cr.problems.PageRank(graph, **{option: weights}).solve().x).sum() <= 1e-7
+    assert cr.problems.PageRank(graph, **{option: [2, 0, 1]}).operators

@@ -64,6 +64,11 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
         )
     if array.dtype.kind in "iu":
         _refuse_counts(names, nodes, name)
+        if len(array) == n > len(set(array.tolist())):
+            raise ValueError(
+                f"{name} has an integer for each of the {n} nodes, which are ids, and names one twice; pass weights of "
+                "nodes as floats, a mask as booleans, and each id once."
+            )
         by_name = names is not None and any(isinstance(known, int | np.integer) for known in names)
         return _from_ids(n, numbers_of(names, array.tolist(), name) if by_name and names else array, name)
     if array.dtype.kind in "SUO" and names is not None and not _are_numbers(array):

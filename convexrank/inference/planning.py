@@ -79,8 +79,8 @@ class _Push:
         u = (edges[1:] + edges[:-1]) / 2
         if value**self.p < _LEAST_MEAN:
             raise ValueError(
-                f"estimate is {value:g}, expected at least {_LEAST_MEAN ** (1.0 / self.p):.3g} for p={self.p:g}: below, "
-                "so few negatives decide that no variance is known; pass a smaller p, or method='exact'."
+                f"estimate is {value:g}, expected at least {_LEAST_MEAN ** (1.0 / self.p):.3g} for p={self.p:g}: no "
+                "variance is known below; pass a smaller p, or method='exact'."
             )
         return u, u ** self.power(value), np.diff(edges)
 
