@@ -448,6 +448,7 @@ def test_the_exact_solver_keeps_its_time_while_evidence_is_looked_for(monkeypatc
         raise AssertionError("no deadline stood")
 
     monkeypatch.setattr("convexrank.solvers.exact.certificate_of", endless)
+    monkeypatch.setattr(Monitor, "prove", staticmethod(endless))
     solution = solved(problem, "exact", time_limit=2.0)
     assert solution.status is cr.Status.TIME_LIMIT
     assert np.allclose(solution.x, answer, rtol=0, atol=1e-6)
