@@ -9,6 +9,7 @@ caller's JAX settings are, and those settings are left alone.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Hashable, Iterator
@@ -219,6 +220,34 @@ def log_sum_exp(exponents: Any) -> Any:
     top = jax.lax.stop_gradient(jnp.max(exponents))
     shift = jnp.where(jnp.isfinite(top), top, 0.0)
     return shift + jnp.log(jnp.sum(jnp.exp(exponents - shift)))
+
+
+def running(add: Callable[[Any, Any], Any], values: Any, firsts: Any, nothing: float) -> Any:
+    """Return running sums, by an associative ``add`` with ``nothing``, which begin anew at each first entry.
+
+    An associative scan of n entries is log n programs, each of its own size, which a processor compiles for seconds.
+    There it is in blocks: the places of all blocks one after another, then the blocks.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def join(before: Any, here: Any) -> Any:
+        return jnp.where(here[1], here[0], add(before[0], here[0])), before[1] | here[1]
+
+    def joined(items: Any) -> Any:
+        start = (jnp.full_like(items[0][0], nothing), jnp.zeros_like(items[1][0]))
+        return jax.lax.scan(lambda before, here: (join(before, here),) * 2, start, items)[1]
+
+    if jax.default_backend() != "cpu":
+        return jax.lax.associative_scan(join, (values, firsts))[0]
+    n = len(values)
+    length = math.isqrt(max(n - 1, 0)) + 1
+    places = [jnp.pad(x, (0, -n % length)).reshape(-1, length).T for x in (values, firsts)]
+    inside = joined(places)
+    ends = joined((inside[0][-1], inside[1][-1]))
+    before = [jnp.concatenate([end[:1], end[:-1]]) for end in ends]
+    here = inside[1].at[:, 0].set(True)  # before the first block there is nothing
+    return join(before, (inside[0], here))[0].T.ravel()[:n]
 
 
 def _small(parts: tuple[Any, ...]) -> bool:

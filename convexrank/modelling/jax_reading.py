@@ -13,7 +13,6 @@ padding has finite values and never counts. One program serves all data of the s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -21,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from convexrank.backend.jax_oracles import shape_class
+from convexrank.backend.jax_oracles import running, shape_class
 from convexrank.data.fields import Recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
@@ -506,34 +505,11 @@ def _language() -> Any:
 
 
 def _running_log_sums(exponents: Any, firsts: Any) -> Any:
-    """Return the logarithms of running sums of exponentials, which begin anew at each first entry.
-
-    An associative scan of n entries is log n programs, each of its own size, which a processor compiles for seconds.
-    There it is in blocks: the places of all blocks one after another, then the blocks.
-    """
-    import jax
+    """Return the logarithms of running sums of exponentials, which begin anew at each first entry."""
     import jax.numpy as jnp
 
-    def join(before: Any, here: Any) -> Any:
-        value = jnp.where(here[1], here[0], jnp.logaddexp(before[0], here[0]))
-        return value, before[1] | here[1]
-
-    def running(items: Any) -> Any:
-        # minus infinity has no derivative
-        nothing = jnp.full_like(items[0][0], 0.1 * jnp.finfo(exponents.dtype).min)
-        start = (nothing, jnp.zeros_like(items[1][0]))
-        return jax.lax.scan(lambda before, here: (join(before, here),) * 2, start, items)[1]
-
-    if jax.default_backend() != "cpu":
-        return jax.lax.associative_scan(join, (exponents, firsts))[0]
-    n = len(exponents)
-    length = math.isqrt(n - 1) + 1
-    places = [jnp.pad(x, (0, -n % length)).reshape(-1, length).T for x in (exponents, firsts)]
-    inside = running(places)
-    ends = running((inside[0][-1], inside[1][-1]))
-    before = [jnp.concatenate([end[:1], end[:-1]]) for end in ends]
-    here = inside[1].at[:, 0].set(True)  # before the first block there is nothing
-    return join(before, (inside[0], here))[0].T.ravel()[:n]
+    # minus infinity has no derivative
+    return running(jnp.logaddexp, exponents, firsts, 0.1 * float(jnp.finfo(exponents.dtype).min))
 
 
 @dataclass(frozen=True)
