@@ -222,7 +222,7 @@ def log_sum_exp(exponents: Any) -> Any:
     return shift + jnp.log(jnp.sum(jnp.exp(exponents - shift)))
 
 
-def running(add: Callable[[Any, Any], Any], values: Any, firsts: Any, nothing: float) -> Any:
+def running_sums(add: Callable[[Any, Any], Any], values: Any, firsts: Any, nothing: float) -> Any:
     """Return running sums, by an associative ``add`` with ``nothing``, which begin anew at each first entry.
 
     An associative scan of n entries is log n programs, each of its own size, which a processor compiles for seconds.

@@ -234,7 +234,7 @@ class Monitor:
     def _is_certified(self, state: State) -> bool:
         """Ask the certificate once the solver's own estimate is low enough; half as often each time it refuses.
 
-        That is at half of the estimate, or after twice as many states: the estimate may have been too low.
+        That is once the estimate is half of what it was, or after twice as many states, as it may have been too low.
         """
         enough = self.options.tol * scale_of(state.value)
         met = state.residual <= enough or (self.options.top > 0 and self._has_order(state, state.residual))

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from convexrank.backend.jax_oracles import running, shape_class
+from convexrank.backend.jax_oracles import running_sums, shape_class
 from convexrank.data.fields import Recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
@@ -509,7 +509,7 @@ def _running_log_sums(exponents: Any, firsts: Any) -> Any:
     import jax.numpy as jnp
 
     # minus infinity has no derivative
-    return running(jnp.logaddexp, exponents, firsts, 0.1 * float(jnp.finfo(exponents.dtype).min))
+    return running_sums(jnp.logaddexp, exponents, firsts, 0.1 * float(jnp.finfo(exponents.dtype).min))
 
 
 @dataclass(frozen=True)

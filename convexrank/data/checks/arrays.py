@@ -89,10 +89,10 @@ def _refuse_non_finite(values: np.ndarray, name: str) -> None:
 
 def _refuse_merged(values: Any, vector: np.ndarray, name: str) -> None:
     """Refuse different integers of 2**53 or more that are one float: they would be ties."""
-    given = read_array(values, name)
-    if given.dtype.kind not in "iuO" or float(np.abs(vector).max()) < 2.0**53:
+    if float(np.abs(vector).max()) < 2.0**53:  # below each integer is a float: nothing is read twice
         return
-    if len(set(given.tolist())) > len(set(vector.tolist())):
+    given = read_array(values, name)
+    if given.dtype.kind in "iuO" and len(set(given.tolist())) > len(set(vector.tolist())):
         raise ValueError(
             f"{name} has different integers of 2**53 or more that are one float; subtract a common number, or pass "
             "their ranks."
