@@ -17,6 +17,7 @@ from tree_rankers import spambase
 
 _TOL, _PATIENCE = 1e-8, 120.0
 _SQUARES = "tic_tac_toe/tic-tac-toe.data"
+_CONCRETE = "concrete/Concrete_data.csv"
 #: A formulation and what it takes after the labels.
 Declared = tuple[str, tuple[Any, ...], dict[str, Any]]
 
@@ -30,7 +31,7 @@ class Rows:
     note : str
         What the rows are.
     read : callable
-        Returns features, two classes, and queries or None.
+        Returns features, two classes or grades, and queries or None.
     file : str
         The file that it needs, if any.
     limit : float
@@ -86,6 +87,13 @@ def _of_squares() -> tuple[Any, Any, Any]:
     table = np.loadtxt(data_file(_SQUARES), delimiter=",", dtype=str, skiprows=1)
     X = (table[:, :9, None] == np.array(["x", "o", "b"])).reshape(len(table), -1).astype(float)
     return _scaled(X), (table[:, 9] == "positive").astype(int), None
+
+
+def _of_concrete() -> tuple[Any, Any, Any]:
+    import numpy as np
+
+    table = np.loadtxt(data_file(_CONCRETE), delimiter=",", skiprows=1)
+    return _scaled(table[:, :-1]), table[:, -1], None
 
 
 def _scaled(X: Any) -> Any:
@@ -185,6 +193,14 @@ COLLINEAR: dict[str, Rows] = {
             "Push, p = 4, logistic": ("Push", (4.0, "logistic"), {}),
             "Push, p = 4, squared hinge": ("Push", (4.0, "squared_hinge"), {}),
         },
+    ),
+    "Concrete": Rows(
+        "All 1 030 mixtures, eight features in unit variance, seven of which nearly fill a volume; ranked by strength.",
+        _of_concrete,
+        _CONCRETE,
+        5.0,
+        (_STRONG, _SPARSE),
+        {"MarginRetargeting, squared": ("MarginRetargeting", (None, "squared"), {})},
     ),
 }
 
