@@ -70,7 +70,6 @@ def test_a_counterexample_by_labels_is_given_as_a_difference():
         (lambda s, y: 1.0 / (y == 1).sum(), "1 / positives × Push + 0"),
         (lambda s, y: 1.0 / len(margins(s, y)), "1 / pairs × Push + 0"),
         (lambda s, y: len(margins(s, y)) / len(s) ** 2, "1 × pairs / rows² × Push + 0"),
-        (lambda s, y: -1.0, "-1 × Push + 0"),
     ],
 )
 def test_normalisations_are_named(factor, formula):
@@ -86,6 +85,17 @@ def test_scale_and_shift_that_are_given_are_held():
     assert not hinges(plus, scale=2.0).agrees
     assert not hinges(plus, shift=1.0).agrees
     assert hinges(plus, shift="labels").agrees
+
+
+def test_a_loss_that_falls_where_the_formulation_rises_does_not_agree():
+    def minus(scores, y):
+        return 3.0 - 2.0 * hinge(scores, y)
+
+    report = hinges(minus)
+    assert not report.agrees
+    (hint,) = [line for line in report.hints if "falls where" in line]
+    assert "f = -2 / pairs × Push + 3" in hint
+    assert hinges(lambda scores, y: -hinge(scores, y) * len(margins(scores, y)), scale=-1.0).agrees
 
 
 def test_a_constant_of_labels_is_a_disagreement_that_says_so():

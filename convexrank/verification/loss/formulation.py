@@ -378,7 +378,7 @@ def fit_scale(
     tol : float
         Relative agreement.
     factor, shift : float or None
-        What the caller gives; None is fitted.
+        What the caller gives; None is fitted, a factor above 0.
     """
     if not lines:
         return None
@@ -396,7 +396,8 @@ def fit_scale(
             continue
         with np.errstate(all="ignore"):
             factors = slopes * sizes[:, below] / sizes[:, above]
-        held = factors[np.isfinite(factors) & (factors != 0.0)] if factor is None else np.array([factor])
+        # a loss that falls where the formulation rises has another minimum: -1 is a factor to be given, not found
+        held = factors[np.isfinite(factors) & (factors > 0.0)] if factor is None else np.array([factor])
         if not len(held):
             continue
         agreeing = np.abs(factors - held[:, None]) <= near * np.abs(held[:, None])

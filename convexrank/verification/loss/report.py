@@ -281,6 +281,13 @@ def hints_of(
     by_labels: bool,
 ) -> tuple[str, ...]:
     """Return possible explanations of a disagreement: another parameter, or a shift or scale that depends on labels."""
+    falling = [replace(line, slope=-line.slope, shift=-line.shift) for line in lines]
+    if fitted is None and (scale := fit_scale(falling, len(goods), tol, shift=0.0 if by_labels else None)):
+        opposite = replace(scale, factor=-scale.factor)
+        return (
+            f"hint: f falls where the formulation rises: f = {opposite.formula} × {formulation.kind.__name__} "
+            f"+ {-scale.shift:.6g}; minimise -f, or pass a scale below 0 if f is to be maximised",
+        )
     found = []
     share = fitted.share if fitted is not None else 0.0
     for other in formulation.neighbours():

@@ -74,7 +74,7 @@ def verify_loss(
     y, qid, sample_weight : array, shape (n,), optional
         For a class, the data of the first instance; random instances draw their labels from y.
     scale : "fit" or float
-        The factor between f and the formulation; fitted by default.
+        The factor between f and the formulation; by default fitted, above 0. One below 0 is for an f to be maximised.
     shift : "fit", "labels" or float
         The difference between f and the scaled formulation. With "labels" any function of labels, queries and weights
         is allowed: then only differences between scores are compared, as for a cross-entropy in place of a divergence.
