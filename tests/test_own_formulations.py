@@ -179,6 +179,10 @@ def test_a_multiple_of_an_exponential_is_an_exponential():
         ),
         (lambda f: mean(pair_sums(lambda z: -z, f.positive, f.negative)), r"losses.Custom\(function\)"),
         (lambda f: mean(square(mean(exponentials(f)) - f.positive)), "square is not monotone"),
+        (lambda f: mean(hinge(f.positive)) if f.negative else mean(f.negative), "negative is no condition"),
+        (lambda f: f.negative and mean(f.negative), "negative is no condition"),
+        (lambda f: (f.negative == 0.0) * mean(f.negative), "negative is no condition"),
+        (lambda f: (mean(f.negative) != X[0]) * mean(f.negative), r"mean\(negative\) is no condition"),
     ],
 )
 def test_what_an_expression_cannot_hold_is_refused(risk, message):

@@ -8,6 +8,7 @@ the readings, one file each; here is only what it is made of.
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -165,6 +166,17 @@ class Node:
 
     __radd__ = __add__
     __rmul__ = __mul__
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"{self} is no condition: a risk is one expression for all scores; maximum, positive parts and losses "
+            "say what depends on them."
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self) if isinstance(other, numbers.Number | np.ndarray) else self is other
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return str(self)
