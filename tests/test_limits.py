@@ -454,6 +454,18 @@ def test_the_exact_solver_keeps_its_time_while_evidence_is_looked_for(monkeypatc
     assert np.allclose(solution.x, answer, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("solver", [None, "exact"])
+def test_a_start_that_is_proved_to_be_the_minimum_has_converged_without_a_step(solver):
+    """The certificate decides, and no message asks for more time."""
+    problem = cr.problems.LearnedDivergence(
+        [[0.0], [1.0], [3.0]], [0.0, 0.5, 1.0], l2=1e-3
+    )  # w = 0 costs nothing
+    solution = solved(problem, solver, time_limit=1e-9)
+    assert (solution.status, solution.gap) == (cr.Status.CONVERGED, 0.0)
+    short_of = solved(cr.problems.PNormPush(*DATA, p=4, l2=1e-3), solver, time_limit=1e-9)
+    assert short_of.status is cr.Status.TIME_LIMIT
+
+
 class Never:
     """An array on which the device computes for ever."""
 

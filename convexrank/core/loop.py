@@ -288,7 +288,8 @@ class Monitor:
         if status in _UNFINISHED and not self.has_objective:
             best = self._completed(best)
         if best is None and status in STOPPED:
-            best = self._start()
+            self.best = best = self._start()
+            status = status if status is Status.INTERRUPTED else self.proved(status)
         may_lack_minimiser = best is not None and self.existence.is_doubtful(best.x)
         doubtful = status in _UNEXPLAINED or (
             may_lack_minimiser and status in (Status.CONVERGED, Status.MAX_ITER)
