@@ -128,3 +128,18 @@ def test_without_l2_an_l1_below_the_fall_per_unit_of_margin_leaves_no_minimum(ma
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cr.ConvergenceWarning)
             assert make(X, y, *options, l1=2.0 * share * fall).solve().status is status
+
+
+@pytest.mark.parametrize(
+    ("options", "lowest"),
+    [((0.1, "hinge"), 0.5), ((0.1, "squared_hinge"), 0.5), ((0.05, "logistic"), None)],
+    ids=["hinge", "squared hinge", "logistic"],
+)
+def test_a_tiny_l2_does_not_hide_that_zero_is_the_minimum(options, lowest):
+    """A gradient has to be small beside l2: in rows without any order, where rounding is least."""
+    for seed in (0, 4):
+        X, y = np.random.default_rng(seed).normal(size=(300, 8)), np.arange(300) % 3 == 0
+        problem = P.PartialAUC(X, y, *options, min_tpr=lowest, l2=1e-6)
+        with pytest.warns(cr.ConvergenceWarning, match="trivial minimum w = 0"):
+            solution = problem.solve()
+        assert (solution.status, solution.iterations) == (cr.Status.CONVERGED, 0)

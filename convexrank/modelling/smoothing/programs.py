@@ -510,7 +510,7 @@ def _is_row_by_row(x: Node) -> bool:
 
     Of a function that may fall, equal values need not have equal slopes: the constants of all rows are one number then.
     """
-    if not (inner := _only_part(x)):
+    if (inner := _only_part(x)) is None:
         return False
     match inner:
         case Scores():

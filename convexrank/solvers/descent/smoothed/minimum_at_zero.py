@@ -1,4 +1,4 @@
-"""Whether w = 0 is the minimum of a risk with a kink there: told by a few Newton steps at a width of almost 0."""
+"""Whether w = 0 is the minimum of a risk with a kink there: told by a few Newton steps at widths of almost 0."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from convexrank.solvers.row_faces import Smoothable
 
 Array = np.ndarray
 
-# The share of the first width at which a path near w = 0 is the same at all smaller ones; how small an error tells that
-# 0 is the minimum, what factor of it a step is to gain, how many steps and rounds there are, and what is rounding.
-_FLAT, _ENOUGH, _FLATTER, _STEPS, _ROUNDS, _HIDDEN = 1e-9, 1e-9, 0.3, 20, 3, 1e-12
+# The share of the first width at which a path near w = 0 is about the same at all smaller ones, and rounding does not
+# hide where it is flat; and how much smaller the last width is, where that can be seen.
+_FLAT, _NARROWER = 1e-6, 1e-3
+# How small an error tells that 0 is the minimum, what factor of it a step is to gain, how many steps and rounds there
+# are, and what is rounding.
+_ENOUGH, _FLATTER, _STEPS, _ROUNDS, _HIDDEN = 1e-9, 0.3, 20, 3, 1e-12
 
 
 def minimum_at_zero(problem: Convex) -> tuple[float, Place] | None:
@@ -33,17 +36,27 @@ def minimum_at_zero(problem: Convex) -> tuple[float, Place] | None:
         here = _flattest(part, min(starts, key=lambda one: one.error), value)
         if here is None:
             return None
-        there = here if part is problem else place_at(problem, here.w, _FLAT * first_width(problem))
         system = System(here, len(here.w))
-        while there.error > enough:  # where many rows have a share, some of them tell how it moves
-            ahead = place_at(problem, there.w - system.solve(there.gradient), there.width)
-            if not ahead.error < _FLATTER * there.error:
-                break
-            there = ahead
-        if there.error <= enough:
-            return value, there
+        for share in (_NARROWER, 1.0):
+            there = place_at(problem, share * here.w, share * _FLAT * first_width(problem))
+            there = _ahead(problem, there, system, share, enough)
+            if there.error <= enough:
+                return value, there
         seen.append(there.w)
     return None
+
+
+def _ahead(problem: Convex, there: Place, system: System, share: float, enough: float) -> Place:
+    """Go on with steps of one system: where many rows have a share, some of them tell how it moves.
+
+    At a smaller width the Hessian is as many times larger, about.
+    """
+    while there.error > enough:
+        ahead = place_at(problem, there.w - share * system.solve(there.gradient), there.width)
+        if not ahead.error < _FLATTER * there.error:
+            break
+        there = ahead
+    return there
 
 
 def _flattest(problem: Convex, here: Place, value: float) -> Place | None:
