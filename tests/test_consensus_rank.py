@@ -136,6 +136,18 @@ def test_flows_out_of_balance_have_no_value():
     assert problem.certificate(start[::-1]).gap == np.inf
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_gap_is_wider_than_consensus_of_nodes_can_be(seed):
+    """Distances are from 0 to log n, also where alpha is so near 1 that multipliers are all rounding."""
+    rng = np.random.default_rng(seed)
+    sets = [np.eye(7)[rng.integers(0, 7, 3)] for _ in range(7)]
+    problem = ConsensusRank(sets, 1.0 - 1e-9, "pessimistic")
+    for flows in (rng.random(problem.shape), rng.random(problem.shape) ** 20):
+        point = problem.project_feasible(flows)
+        for certificate in (problem.certificate(point), problem.prove(point)):
+            assert certificate.gap <= np.log(7) + tolerance("summation")
+
+
 def test_the_interior_point_method_takes_few_steps_on_a_larger_graph():
     rng, n = np.random.default_rng(0), 60
     problem = ConsensusRank([rng.dirichlet(np.full(n, 0.1), size=3) for _ in range(n)], view="pessimistic")
@@ -175,6 +187,14 @@ def test_what_is_left_to_gain_bounds_the_slope(seed):
         assert moved >= solution.value - tolerance("summation")
     away = problem.absorbed.random(rng)
     assert problem.stationarity(away) > 1e3 * solution.gap
+
+
+def test_nothing_is_stationary_outside_the_sets():
+    problem = ConsensusRank(two_each(2))
+    start = problem.start()
+    assert np.isfinite(problem.certificate(start).gap)
+    for point in (np.full((4, 4), 0.25), 2.0 * start, np.zeros((4, 4)), -start):
+        assert problem.certificate(point).gap == np.inf
 
 
 def test_more_starts_are_never_worse_and_seeds_count():

@@ -255,6 +255,35 @@ def test_a_wrong_projection_is_noticed():
     assert excess(corners.mean(axis=0), theta, corners) > 1e3 * tolerance("consensus projection")
 
 
+@pytest.mark.parametrize("least", [1e-15, 1e-18, 1e-100, 1e-300])
+@pytest.mark.parametrize("more", [0, 1])
+def test_projections_where_the_teleport_is_less_than_rounding_of_the_candidates(least, more):
+    """Of two candidates by shares, and of two with an entry that differs, and of three."""
+    rows = np.eye(3)[[0, 1, 2][: 2 + more]]
+    absorbed = absorb([rows, rows[::-1], rows], 0.85, [1.0, least, 1.0])
+    rng = np.random.default_rng(0)
+    for theta in 3.0 * rng.normal(size=(10, 3)):
+        for point in (absorbed.nearest(theta)[0], absorbed.sets.nearest(0, theta, 0.85, absorbed.teleport)):
+            assert point.min() > 0.0
+            corners = absorbed.candidates[absorbed.owners == 0]
+            assert excess(point, theta, corners) <= tolerance("consensus projection")
+
+
+def test_personalizations_of_every_scale():
+    """Sums beyond the largest float are scaled, and weights whose shares are lost are refused by name."""
+    sets = CandidateSets([[[1, 0], [0, 1]], [[0.5, 0.5]]], names=["ann", "bob"])
+    even = score_intervals(sets, 0.5)
+    for weight in (1.7e308, 1.0, 5e-324):
+        bounds = score_intervals(sets, 0.5, [weight, weight])
+        assert np.array_equal(bounds.lower, even.lower)
+        assert np.array_equal(bounds.upper, even.upper)
+    for alpha, weights in ((0.5, [1e-300, 1e300]), (1.0 - 2.0**-53, [1e-300, 1.0])):
+        with pytest.raises(
+            ValueError, match="personalization is 1e-300 at node 'ann', expected weights with"
+        ):
+            score_intervals(sets, alpha, weights)
+
+
 # --- intervals ------------------------------------------------------------------------------------------------------
 
 

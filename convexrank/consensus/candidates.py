@@ -23,7 +23,7 @@ from convexrank.data import (
 )
 from convexrank.data.nodes import as_series, called, check_names
 from convexrank.graphs import Graph, LabelledGraph
-from convexrank.graphs.transition import check_alpha, distribution
+from convexrank.graphs.transition import check_alpha, distribution, scaled
 
 Array = np.ndarray
 
@@ -308,20 +308,20 @@ class Absorbed:
 
 def absorb(sets: Any, alpha: float, personalization: Any) -> Absorbed:
     """Validate, and absorb the teleport."""
-    chosen = as_sets(sets)
+    chosen, share = as_sets(sets), check_alpha(alpha)
     n = chosen.n
     if personalization is None:
-        teleport = np.full(n, 1.0 / n)
-    else:
-        teleport = _weights(personalization, n, chosen.names)
-        if (teleport <= 0).any():
-            node = int(np.argmax(teleport <= 0))
-            raise ValueError(
-                f"personalization is {teleport[node]:g} at node {called(chosen.names, node)}, expected weights "
-                "greater than 0: a score of 0 has no logarithm, which the divergence needs."
-            )
-        teleport /= teleport.sum()
-    return Absorbed(chosen, check_alpha(alpha), teleport)
+        return Absorbed(chosen, share, np.full(n, 1.0 / n))
+    weights = _weights(personalization, n, chosen.names)
+    teleport = scaled(weights, "personalization")
+    vanishing = (1.0 - share) * teleport < np.finfo(np.float64).tiny
+    if vanishing.any():
+        node = int(np.argmax(vanishing))
+        raise ValueError(
+            f"personalization is {weights[node]:g} at node {called(chosen.names, node)}, expected weights with shares "
+            "greater than 0: a score of 0 has no logarithm, which the divergence needs."
+        )
+    return Absorbed(chosen, share, teleport)
 
 
 def _weights(personalization: Any, n: int, names: tuple[Any, ...] | None) -> Array:

@@ -131,15 +131,15 @@ class Pairs:
         Places where the candidates of a row differ, by row.
     starts : ndarray of int, shape (r,)
         Where each of the r rows with such places begins among these.
-    direction : ndarray, shape (E,)
-        Second candidate less first.
+    second : ndarray, shape (E,)
+        The second candidates in these places.
     """
 
     first: Array
     rows: Array
     columns: Array
     starts: Array
-    direction: Array
+    second: Array
 
     @classmethod
     def of(cls, first: Array, second: Array) -> Self:
@@ -149,18 +149,23 @@ class Pairs:
         counts = apart.sum(axis=1)
         own = counts > 0
         starts = np.cumsum(counts)[own] - counts[own]
-        return cls(first, rows, columns, starts, (second - first)[apart])
+        return cls(first, rows, columns, starts, second[apart])
 
     def nearest(self, theta: Array) -> Array:
         """Project, shape (k, n); θ, shape (E,), is the logarithm of what is projected where candidates differ."""
         points = self.first.copy()
         if not len(self.starts):
             return points
-        start, direction, starts = self.first[self.rows, self.columns], self.direction, self.starts
+        start, starts = self.first[self.rows, self.columns], self.starts
+        direction = self.second - start
         row = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(theta))))
 
+        def mixture(share: Array) -> Array:
+            # positive: start + share · direction may cancel to 0
+            return (1.0 - share[row]) * start + share[row] * self.second
+
         def slope(share: Array) -> tuple[Array, Array]:
-            mixed = start + share[row] * direction
+            mixed = mixture(share)
             first = np.add.reduceat(direction * (np.log(mixed) - theta), starts)
             return first, np.add.reduceat(direction * direction / mixed, starts)
 
@@ -176,7 +181,7 @@ class Pairs:
             if (new == share).all():
                 break
             share = new
-        points[self.rows, self.columns] = start + share[row] * direction
+        points[self.rows, self.columns] = mixture(share)
         return points
 
 
@@ -217,7 +222,7 @@ def nearest_in_hull(candidates: Array, theta: Array) -> Array:
         return point
     own = candidates[:, apart]
     if len(candidates) == 2:
-        point[apart] = _between(own[0], own[1] - own[0], theta[apart])
+        point[apart] = _between(own[0], own[1], theta[apart])
         return point
     rest = float(point[~apart].sum())
     if rest == 0.0:
@@ -266,17 +271,18 @@ def nearest_by_newton(candidates: Array, theta: Array) -> Array:
     return p / p.sum()
 
 
-def _between(start: Array, direction: Array, theta: Array) -> Array:
-    """The best point start + t·direction with 0 ≤ t ≤ 1."""
+def _between(start: Array, end: Array, theta: Array) -> Array:
+    """The best point (1 − t)·start + t·end with 0 ≤ t ≤ 1."""
+    direction = end - start
 
     def slope(t: float) -> tuple[float, float]:
-        point = start + t * direction
+        point = (1.0 - t) * start + t * end
         return float(direction @ (np.log(point) - theta)), float(direction @ (direction / point))
 
     if slope(0.0)[0] >= 0.0:
         return start.copy()
     if slope(1.0)[0] <= 0.0:
-        return start + direction
+        return end.copy()
     low, high, t = 0.0, 1.0, 0.5
     for _ in range(_BISECTIONS):
         first, second = slope(t)
@@ -286,7 +292,7 @@ def _between(start: Array, direction: Array, theta: Array) -> Array:
         if new == t or high - low <= 1e-16:
             break
         t = new
-    return start + t * direction
+    return (1.0 - t) * start + t * end
 
 
 # Halvings of an interval: more than digits.

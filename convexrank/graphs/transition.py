@@ -74,7 +74,7 @@ def distribution(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -
     if array.dtype.kind in "SUO" and names is not None and not _are_numbers(array):
         return _from_ids(n, numbers_of(names, nodes, name), name)
     ordered = in_node_order(nodes, n, names, name, whole=False)
-    return _scaled(check_vector(ordered, n, name, each="node"), name)
+    return scaled(check_vector(ordered, n, name, each="node"), name)
 
 
 def distributions(n: int, names: tuple[Any, ...] | None, nodes: Any, name: str) -> Array:
@@ -156,7 +156,8 @@ def _refuse_counts(names: tuple[Any, ...] | None, nodes: Any, name: str) -> None
         )
 
 
-def _scaled(weights: Array, name: str) -> Array:
+def scaled(weights: Array, name: str) -> Array:
+    """Return weights of nodes over their sum, which may be beyond the largest float."""
     if weights.min() < 0:
         place = int(np.argmin(weights))
         raise ValueError(f"{name}[{place}] is {weights[place]:g}, expected weights of at least 0.")
@@ -165,7 +166,7 @@ def _scaled(weights: Array, name: str) -> Array:
     if total == 0.0:
         raise ValueError(f"{name} is zero everywhere; give at least one node a positive weight.")
     if total == np.inf:
-        return _scaled(weights / weights.max(), name)
+        return scaled(weights / weights.max(), name)
     # a distribution stays as it is, to the last bit
     return weights.copy() if abs(total - 1.0) <= _ROUNDING else weights / total
 
@@ -180,7 +181,7 @@ def _from_mapping(n: int, names: tuple[Any, ...] | None, nodes: Mapping[Any, Any
     _from_ids(n, ids, name)
     weights = np.zeros(n)
     weights[ids] = check_vector(list(nodes.values()), len(keys), name, each="node")
-    return _scaled(weights, name)
+    return scaled(weights, name)
 
 
 def _from_ids(n: int, ids: Array, name: str) -> Array:

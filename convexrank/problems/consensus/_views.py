@@ -19,6 +19,8 @@ Array = np.ndarray
 _TINY = 1e-300
 # Flows out of balance by more than this are refused.
 _BALANCE = 1e-6
+# So are recommendations that are farther than this from the sets.
+_OUTSIDE = 1e-6
 # Rounding of an objective, in units of float64's precision.
 _ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
@@ -104,7 +106,9 @@ class Pessimistic:
         w = np.maximum(self.ranks(x), _TINY)
         gains = _negative_entropy(self.absorbed.candidates)
         mean = np.bincount(self.absorbed.owners, x * gains, self.absorbed.n)
-        return -poisson(self.recommendations(x), w / w.sum(), mean / w - np.log(w))
+        found = -poisson(self.recommendations(x), w / w.sum(), mean / w - np.log(w))
+        # zeros prove that no distance is above log n, where the others are all rounding
+        return min((np.zeros_like(w), found), key=self.dual)
 
     def prove(self, name: str, x: Array) -> Certificate:
         """The same bound in ball arithmetic."""
@@ -182,8 +186,10 @@ class Optimistic:
         return float(w @ np.maximum(gains, 0.0))
 
     def certificate(self, x: Array) -> Certificate:
-        """The gain that is left: a residual, no bound."""
-        return Certificate(self.stationarity(x), self.objective(x), -math.inf, kind="residual")
+        """The gain that is left: a residual, no bound; infinity outside the sets."""
+        outside = np.abs(self.absorbed.nearest(np.log(_distribution(x))) - x).max() > _OUTSIDE
+        residual = math.inf if outside else self.stationarity(x)
+        return Certificate(residual, self.objective(x), -math.inf, kind="residual")
 
 
 @dataclass(frozen=True, eq=False)
