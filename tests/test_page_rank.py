@@ -147,6 +147,18 @@ def test_extremes():
     assert np.abs(slow.x - PageRank(graph, 0.999).reference()).sum() <= 1e-10
 
 
+@pytest.mark.parametrize("mode", ["teleport", "drop"])
+def test_no_bound_is_wider_than_two_vectors_can_be_apart(mode):
+    """Where alpha is next to 1 a residual says nothing, and sizes do: of ranks that add up to at most 1."""
+    rng = np.random.default_rng(0)
+    for columns in ((), (2,)):
+        problem = PageRank(four_nodes(), 1.0 - 2.0**-53, np.ones((4, *columns)), mode)
+        for scale in (0.0, 1.0, 7.0):
+            x = scale * rng.dirichlet(np.ones(4), columns or None).T
+            for certificate in (problem.certificate(x), problem.prove(x)):
+                assert certificate.gap == pytest.approx(scale + 1.0, abs=tolerance("summation"))
+
+
 def test_dropped_and_teleported_ranks_are_proportional():
     """The strongly preferential PageRank is the pseudorank, scaled."""
     graph = real_graph("harvard500")
@@ -226,12 +238,13 @@ def test_the_certificate_of_a_batch_is_the_residual_of_each_column(mode, weighte
     edges, n, columns = rng.integers(0, 20, (2, 90)), 30, 65  # the last ten nodes are dangling
     graph = cr.Graph.from_edges(*edges, rng.exponential(size=90) if weighted else None, n=n)
     problem = PageRank(graph, personalization=rng.random((n, columns)), dangling=mode)
-    x = rng.random((n, columns))
-    x /= x.sum(axis=0)
+    solved = problem.solve(tol=1e-12).x
+    x = solved + 0.1 * (rng.dirichlet(np.ones(n), columns).T - solved)  # so near that sizes prove less
     moved = np.stack([P.dense() @ w for P, w in zip(problem.operators, x.T, strict=True)], axis=1)
+    moved += (1.0 - problem.alpha) * (1.0 - x.sum(axis=0)) * problem.teleport  # where rank is lost
     expected = np.abs(moved - x).sum(axis=0).max() / (1.0 - problem.alpha)
     assert problem.certificate(x).gap == pytest.approx(expected, rel=tolerance("summation"))
-    damaged = problem.solve(tol=1e-12).x.copy()
+    damaged = solved.copy()
     damaged[29, 64] += 1e-9
     assert problem.certificate(damaged).gap >= 1e-9
 

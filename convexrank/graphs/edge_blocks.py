@@ -98,9 +98,14 @@ def one_a_node(values: Any, n: int, name: str) -> Array:
     return array
 
 
+# Shares of scores down to the square of float64's precision lose no digit.
+_TINY = float(np.finfo(np.float64).tiny)
+_HUGE = float(np.finfo(np.float64).eps) ** 2 / _TINY
+
+
 def refuse_extremes(total: Array, names: Sequence[Any] | None = None) -> None:
     """Refuse weights that cannot be divided by their sum."""
-    fits = (total == 0.0) | ((total >= np.finfo(np.float64).tiny) & (total < np.inf))
+    fits = (total == 0.0) | ((total >= _TINY) & (total <= _HUGE))
     if not fits.all():
         node = int(np.argmin(fits))
         raise ValueError(

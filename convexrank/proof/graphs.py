@@ -38,7 +38,9 @@ _BITS = (64, 128, 256, 512, 1024)
 _SHARE, _NOTHING = 0.01, 1e-25
 
 
-def prove_distance(moved: Callable[[], arb], factor: Callable[[], arb], metric: str) -> Certificate:
+def prove_distance(
+    moved: Callable[[], arb], factor: Callable[[], arb], metric: str, most: Callable[[], arb] | None = None
+) -> Certificate:
     """Return a proved certificate of kind "distance".
 
     Parameters
@@ -49,6 +51,8 @@ def prove_distance(moved: Callable[[], arb], factor: Callable[[], arb], metric: 
         Encloses the factor of the contraction.
     metric : str
         The metric of the distance.
+    most : callable, optional
+        Encloses a bound on the distance that is known without the map.
 
     Raises
     ------
@@ -59,7 +63,7 @@ def prove_distance(moved: Callable[[], arb], factor: Callable[[], arb], metric: 
     for bits in _BITS:
         with at_precision(bits):
             step, share = moved(), factor()
-            found = step / (1 - share)
+            found = step / (1 - share) if most is None else (step / (1 - share)).min(most())
             gap, least = above(found), max(below(step / (1 + share)), 0.0)
             if above(found.rad()) <= max(_SHARE * abs(float(found)), _NOTHING):
                 break

@@ -167,13 +167,17 @@ class PageRank(GraphRank):
         return float(np.abs(a - b).sum(axis=0).max())
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
-        """Bound ‖x − π‖₁ by ‖αTx + (1−α)v − x‖₁/(1−α), by scipy's product, of a batch in a loop of its own. O(m)."""
+        """Bound ‖x − π‖₁ by ‖αTx + (1−α)v − x‖₁/(1−α), and by ‖x‖₁ + 1. O(m).
+
+        By scipy's product, of a batch in a loop of its own.
+        """
         w = self.check_point(x)
         return self._certificate_of_parts(w, self._certificate_part(w, 0, 1)[None])
 
     def _certificate_of_parts(self, x: Array, parts: Array) -> Certificate:
-        """Add up what parts of the nodes are off by."""
-        gap = float(compensated_sum(parts).max() / (1.0 - self.alpha))
+        """Add up what parts of the nodes are off by; no more than both vectors have together."""
+        most = (np.abs(x).sum(axis=0) + 1.0) * (1.0 + (len(x) + 1) * _EPS)
+        gap = float(np.minimum(compensated_sum(parts) / (1.0 - self.alpha), most).max())
         return Certificate(gap, math.nan, -math.inf, kind="distance", metric="L1 norm")
 
     def _certificate_part(self, x: Array, part: int, parts: int) -> Array:
@@ -320,7 +324,7 @@ class PageRank(GraphRank):
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove the same bound in ball arithmetic; see :mod:`convexrank.proof.graphs`. O(m) balls."""
-        from convexrank.proof.balls import arb, greatest
+        from convexrank.proof.balls import arb, exact, greatest, total
         from convexrank.proof.graphs import Walk, prove_distance, walk_residual
 
         point, v = self.check_point(x), self.personalization
@@ -331,6 +335,7 @@ class PageRank(GraphRank):
             lambda: greatest([walk_residual(walk, column) for walk, column in columns]),
             lambda: arb(self.alpha),
             "L1 norm",
+            lambda: greatest([total(map(abs, exact(column))) + 1 for _, column in columns]),
         )
 
     def reference(self) -> Array:
