@@ -6,6 +6,8 @@ import dataclasses
 import math
 import warnings
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -497,6 +499,27 @@ def test_the_reference_of_the_dual_is_accepted(seed):
     The payoff of PageRank is a lower bound whatever the multipliers are.
     """
     assert PageRankDual.random(seed).solve("exact").converged
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0 - 1e-4, 1.0 - 2.0**-53])
+def test_stationary_distributions_of_few_nodes_have_all_digits(alpha):
+    """Of nodes that hardly anybody reaches, too, and none of those that nobody reaches; against exact fractions."""
+    v = [1.0, 1e-200, 0.0, 0.0]
+    walk = cr.Graph.from_edges([0, 1, 2, 2], [1, 2, 0, 3], n=4).transition(alpha, [1e-200, 0.0, 0.0, 1.0])
+    apart = cr.Graph.from_edges([0, 1], [0, 1], n=4, self_loops=True).transition(alpha, v)
+    turn = cr.Graph.from_edges([0, 1], [1, 0], n=4).transition(alpha, v)  # steps go to and fro
+    for operator in (walk, apart, turn):
+        a, back, n = Fraction(alpha), [Fraction(share) for share in operator.personalization.tolist()], 4
+        out = operator.graph.to_scipy().toarray()
+        rows = [[Fraction(int(i == j)) for j in range(n)] + [(1 - a) * back[i]] for i in range(n)]
+        for j, i in product(range(n), range(n)):
+            rows[i][j] -= a * (Fraction(out[j, i]) / int(out[j].sum()) if out[j].any() else back[i])
+        for k in range(n):  # diagonally dominant by columns: no pivot is 0
+            rows[k] = [entry / rows[k][k] for entry in rows[k]]
+            for i in set(range(n)) - {k}:
+                rows[i] = [x - rows[i][k] * y for x, y in zip(rows[i], rows[k], strict=True)]
+        for ours, row in zip(transition.stationary(operator), rows, strict=True):
+            assert ours == pytest.approx(float(row[n]), rel=tolerance("rank by elimination"), abs=0.0)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -44,6 +44,8 @@ TOLERANCES: dict[str, float] = {
     "offset": 1e-8,
     # A gap is the square of a slope: one of 1e-8, whose rounding is 1e-15, in another order of sums.
     "gap in a block": 1e-6,
+    # Products and sums of four numbers that are not negative, relative.
+    "rank by elimination": 1e-14,
     # Sums of at most a few thousand terms in float64, computed in another order.
     "summation": 1e-10,
     # Mean squared standard error of the ranking risk against its variance over 1500 samples of 150 rows: the
