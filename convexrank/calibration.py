@@ -30,6 +30,7 @@ from convexrank.data import (
     check_vector,
     check_weights,
 )
+from convexrank.data.display import counted
 from convexrank.inference.finite_sample.betting import share_lower
 from convexrank.inference.rows import cluster_numbers
 from convexrank.projections import isotonic
@@ -144,7 +145,7 @@ def read_levels(y: Any, scores: Any, sample_weight: Any = None, groups: Any = No
         up, values = up[drawn], values[drawn]
         if up.all() or not up.any():
             raise ValueError(
-                f"groups has {len(up)} groups, whose drawn rows are all of one class; give more of them."
+                f"groups has {counted(len(up), 'groups')}, whose drawn rows are all of one class; give more of them."
             )
     order = np.argsort(values)
     values, up = values[order], up[order]
@@ -210,7 +211,7 @@ class Calibration:
     sizes: dict[str, int]
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{count} {what}" for what, count in self.sizes.items())
+        sizes = ", ".join(counted(count, what) for what, count in self.sizes.items())
         refuted = "" if self.increasing else ", not increasing"
         return f"Calibration(band at level {100 * self.level:.6g} %{refuted}, {sizes})"
 

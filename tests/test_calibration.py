@@ -257,7 +257,7 @@ def test_venn_abers_is_the_largest_of_the_smallest_means(levels):
         ({"sample_weight": draw()[0]}, "^sample_weight is from 0 to 0 among the negative"),
         ({"sample_weight": 1.0 + draw()[0], "groups": np.arange(80)}, "^sample_weight and groups"),
         ({"groups": np.arange(79)}, "^groups has 79"),
-        ({"groups": np.zeros(80)}, "^groups has 1 groups"),
+        ({"groups": np.zeros(80)}, "^groups has 1 group, whose"),
         ({"seed": -1}, "^seed is -1"),
     ],
 )

@@ -16,6 +16,7 @@ import pytest
 from scipy import sparse
 
 import convexrank as cr
+from convexrank import inference
 from convexrank.core.results import Certificate
 from convexrank.data.display import html_table, number_text, short_text, sparkline
 from convexrank.data.messages import not_installed
@@ -107,6 +108,20 @@ def test_a_half_made_problem_can_be_shown():
     assert repr(half) == "PNormPush()"
     half.__dict__.update(X=[[1.0]], y=[3], p=-1.0)
     assert repr(half) == "PNormPush([[1.0]], p=-1)"
+
+
+def test_one_of_something_is_not_many():
+    found = inference.ndcg_interval([1.0, 0.0], [1.0, 2.0], [0, 0])
+    assert "exact, 1 query" in repr(found)
+    assert "1 positive, 2 negatives" in repr(inference.auc_interval([1, 0, 0], [3, 1, 2]))
+    assert "1 positive, 1 negative)" in repr(inference.roc_band([0, 1], [0, 1]))
+    assert "after 1 period, level" in repr(inference.monitor([0, 1], [0, 1], [7, 7]))
+    assert "1 new row." in repr(inference.top_hits([0, 1], [0, 1], [2.0], 1))
+    with pytest.raises(ValueError, match=r"y has 1 negative, expected at least 59"):
+        inference.threshold([0, 1], [0, 1], max_fpr=0.05)
+    with pytest.raises(ValueError, match=r"qid has 1 query with a relevant document, expected at least 9"):
+        inference.list_length([1, 0], [1, 0], [3, 3], max_missed=0.1)
+    assert repr(cr.consensus.score_intervals([[[1.0]]])).startswith("ScoreIntervals(1 node, ")
 
 
 def test_a_solution_is_one_line(problem, solution):

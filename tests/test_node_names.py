@@ -228,7 +228,7 @@ def test_a_farm_may_lift_a_page_by_name():
         (
             lambda: cr.problems.PageRankGame(GRAPH, "kl", personalization=["eve"]),
             ValueError,
-            "1 nodes have rank 0, such as 'bob'",
+            "the rank is 0 at 1 node, such as 'bob'",
         ),
         (lambda: cr.problems.PenaltyRank(GRAPH, personalization=["eve"]), ValueError, "node 'dan' is 0"),
     ],

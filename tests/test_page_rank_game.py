@@ -425,7 +425,7 @@ def test_a_radius_below_the_threshold_is_said():
 
 def test_a_rank_of_zero_has_no_exact_penalty_for_steep_generators():
     graph = four_nodes()
-    with pytest.raises(ValueError, match="1 nodes have rank 0"):
+    with pytest.raises(ValueError, match="the rank is 0 at 1 node, such as"):
         PageRankGame(graph, "kl", personalization=[0])
     relaxed = PageRankGame(graph, "kl", personalization=[0], epsilon=0.2, relaxed=True)
     assert math.isinf(relaxed.threshold)

@@ -11,6 +11,7 @@ from scipy import sparse
 from convexrank.backend.progress import progress_bar
 from convexrank.consensus.candidates import Absorbed, absorb
 from convexrank.data import check_flag, check_nodes
+from convexrank.data.display import counted
 from convexrank.data.messages import progress_as_verbose
 from convexrank.data.nodes import as_frame, called, names_of, numbers_of
 
@@ -54,7 +55,7 @@ class ScoreIntervals:
     def __repr__(self) -> str:
         widths = self.upper - self.lower
         told = f", widths {widths.min():.2g} to {widths.max():.2g}" if len(widths) else ""
-        return f"ScoreIntervals({len(widths)} nodes{told})"
+        return f"ScoreIntervals({counted(len(widths), 'nodes')}{told})"
 
     def above(self, first: Any, second: Any) -> bool:
         """Return whether the intervals alone prove that one node never scores below another; nodes as in ``nodes``."""

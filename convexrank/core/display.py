@@ -8,7 +8,7 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from convexrank.backend.interruption import import_module
-from convexrank.data.display import call_text, html_table, number_text, short_fields, sparkline
+from convexrank.data.display import call_text, counted, html_table, number_text, short_fields, sparkline
 
 # A block of LaTeX in a docstring, at any depth: the lines below it that are further in.
 _FORMULA = re.compile(r"^(?P<depth> *)\.\. math::(?P<text>.*\n(?:(?:(?P=depth) +.*)?\n)*)", re.MULTILINE)
@@ -82,7 +82,7 @@ def _bound(solution: Any) -> str:
 
 
 def _run(solution: Any) -> str:
-    steps = f"{solution.iterations} step{'s' * (solution.iterations != 1)}, " if solution.iterations else ""
+    steps = f"{counted(solution.iterations, 'steps')}, " if solution.iterations else ""
     return f"{solution.solver}, {steps}{solution.seconds:.2g} s"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import MISSING, Field, fields, is_dataclass
 from html import escape
@@ -37,6 +38,19 @@ def number_text(value: Any, digits: int = 4) -> str:
         mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
         return f"{mantissa}e{int(power)}"
     return f"{value:.{digits}g}"
+
+
+def counted(count: int, what: str) -> str:
+    """Write how many there are of something that is named in the plural.
+
+    Examples
+    --------
+    >>> counted(2, "new rows"), counted(1, "new rows"), counted(1, "queries with a value")
+    ('2 new rows', '1 new row', '1 query with a value')
+    """
+    if count == 1:
+        what = re.sub(r"ies\b|s\b", lambda end: "y" if len(end[0]) > 1 else "", what, count=1)
+    return f"{count} {what}"
 
 
 def short_text(value: Any) -> str:

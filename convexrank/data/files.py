@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from convexrank.data.checks.values import check_list, check_path
+from convexrank.data.display import counted
 from convexrank.data.messages import as_option, did_you_mean, shown
 
 __all__ = ["TableData", "read_columns", "read_table"]
@@ -235,8 +236,8 @@ class TableData:
     names: tuple[str, ...]
 
     def __repr__(self) -> str:
-        queries = "" if self.qid is None else f", {len(np.unique(self.qid))} queries"
-        return f"TableData({len(self.y)} rows, {self.X.shape[1]} features{queries})"
+        queries = "" if self.qid is None else f", {counted(len(np.unique(self.qid)), 'queries')}"
+        return f"TableData({counted(len(self.y), 'rows')}, {counted(self.X.shape[1], 'features')}{queries})"
 
 
 def read_table(

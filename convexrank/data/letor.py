@@ -16,6 +16,7 @@ from scipy import sparse as scipy_sparse
 
 from convexrank.backend.cached import cached_property
 from convexrank.data.checks.values import check_flag, check_integer, check_list, check_path, check_real
+from convexrank.data.display import counted
 from convexrank.data.files import read_bytes, text_lines
 from convexrank.data.groups import QueryGroups
 
@@ -287,7 +288,8 @@ class LetorData:
         grades = np.unique(self.y)
         shown = " ".join(f"{grade:g}" for grade in grades[:6]) + (" ..." if len(grades) > 6 else "")
         rows, features = self.X.shape
-        return f"LetorData({rows} rows, {features} features, {len(self.groups)} queries, grades {shown})"
+        sizes = {"rows": rows, "features": features, "queries": len(self.groups)}
+        return f"LetorData({', '.join(counted(n, what) for what, n in sizes.items())}, grades {shown})"
 
     @cached_property
     def groups(self) -> QueryGroups:

@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from convexrank.data.checks.values import check_flag, check_path
+from convexrank.data.display import counted
 from convexrank.data.letor import LetorData, read_letor
 
 __all__ = [
@@ -62,8 +63,8 @@ class Sample:
     qid: Array | None = None
 
     def __repr__(self) -> str:
-        queries = "" if self.qid is None else f", {len(np.unique(self.qid))} queries"
-        return f"Sample({len(self.y)} rows, {self.X.shape[1]} features{queries})"
+        queries = "" if self.qid is None else f", {counted(len(np.unique(self.qid)), 'queries')}"
+        return f"Sample({counted(len(self.y), 'rows')}, {counted(self.X.shape[1], 'features')}{queries})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from convexrank.data import check_probability, check_same_index, check_vector, shown
+from convexrank.data.display import counted
 from convexrank.inference.arguments import (
     ASYMPTOTIC,
     How,
@@ -189,7 +190,7 @@ def _several(rankers: Any) -> dict[Any, Any]:
     if not isinstance(rankers, Mapping):
         raise TypeError("s2 is not given, expected scores beside s1, or a mapping of names to scores as s1.")
     if len(rankers) < 2:
-        raise ValueError(f"s1 names {len(rankers)} ranker(s), expected at least 2 to compare.")
+        raise ValueError(f"s1 names {counted(len(rankers), 'rankers')}, expected at least 2 to compare.")
     return dict(rankers)
 
 

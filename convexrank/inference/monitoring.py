@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_choice, check_probability, check_same_index, check_vector, shown
+from convexrank.data.display import counted
 from convexrank.data.groups import as_groups
 from convexrank.inference.arguments import measure_named
 from convexrank.inference.finite_sample.betting import BETS, blocks, mixed
@@ -76,9 +77,9 @@ class Monitoring:
         return self.periods[empty[0]] if len(empty) else None
 
     def __repr__(self) -> str:
-        ends = f"[{self.lower[-1]:.4f}, {self.upper[-1]:.4f}]"
+        ends, periods = f"[{self.lower[-1]:.4f}, {self.upper[-1]:.4f}]", counted(len(self.periods), "periods")
         return (
-            f"Monitoring({self.metric} = {self.estimate[-1]:.4f} in {ends} after {len(self.periods)} periods, level "
+            f"Monitoring({self.metric} = {self.estimate[-1]:.4f} in {ends} after {periods}, level "
             f"{percent(self.level)} for all of them)"
         )
 

@@ -20,6 +20,7 @@ from convexrank.data import (
     check_vector,
     shown,
 )
+from convexrank.data.display import counted
 from convexrank.data.groups import QueryGroups, gains
 from convexrank.inference.promises import HeldOut, read_held_out
 from convexrank.inference.results import percent
@@ -62,7 +63,7 @@ class TopHits:
         return f"With confidence {percent(self.confidence)}, {together} are positive."
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{count} {what}" for what, count in self.sizes.items())
+        sizes = ", ".join(counted(count, what) for what, count in self.sizes.items())
         return f"TopHits({self.promise} From {sizes}.)"
 
 
@@ -187,7 +188,7 @@ class ListLength:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{count} {what}" for what, count in self.sizes.items())
+        sizes = ", ".join(counted(count, what) for what, count in self.sizes.items())
         return f"ListLength({self.promise} From {sizes}; {self.needed} were needed.)"
 
 
@@ -220,7 +221,7 @@ class Lists:
     promise: ListLength
 
     def __repr__(self) -> str:
-        return f"Lists({len(self.rows)} queries. {self.promise.promise})"
+        return f"Lists({counted(len(self.rows), 'queries')}. {self.promise.promise})"
 
 
 def list_length(
@@ -299,7 +300,7 @@ def list_length(
     if queries < needed:
         possible = math.ceil(1e4 / (queries + 1)) / 1e4
         raise ValueError(
-            f"qid has {queries} {loss.counted}, expected at least {needed} for {name}={alpha!r}; hold out more "
+            f"qid has {counted(queries, loss.counted)}, expected at least {needed} for {name}={alpha!r}; hold out more "
             f"queries, or promise {name}={possible:g}."
         )
     kept = np.flatnonzero((queries * curve + 1.0) / (queries + 1.0) <= alpha + _ROUNDING)

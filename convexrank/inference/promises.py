@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import bdtrc
 
 from convexrank.data import check_binary_labels, check_probability, check_same_index, check_vector
+from convexrank.data.display import counted
 from convexrank.inference.finite_sample.betting import binary_divergence, binomial_range, share_lower
 from convexrank.inference.results import percent
 
@@ -103,8 +104,8 @@ def _place(m: int, rate: float, delta: float) -> int:
 
 def _too_few(m: int, what: str, option: str, limit: float, needed: int, delta: float, possible: str) -> str:
     return (
-        f"y has {m} {what}, expected at least {needed} for {option}={limit!r} with confidence {1.0 - delta:.12g}; "
-        f"hold out more rows, or promise {option}={possible}."
+        f"y has {counted(m, what)}, expected at least {needed} for {option}={limit!r} with confidence "
+        f"{1.0 - delta:.12g}; hold out more rows, or promise {option}={possible}."
     )
 
 
@@ -318,7 +319,7 @@ class Threshold:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{count} {what}" for what, count in self.sizes.items())
+        sizes = ", ".join(counted(count, what) for what, count in self.sizes.items())
         return f"Threshold({self.promise} From {sizes}; {self.needed} {self.counted} were needed.)"
 
 

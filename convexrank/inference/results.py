@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_real
+from convexrank.data.display import counted
 
 Array = np.ndarray
 
@@ -77,11 +78,11 @@ class Interval:
         return self.lower <= check_real(value, "value") <= self.upper
 
     def __repr__(self) -> str:
-        counted = "".join(f", {count} {what}" for what, count in self.sizes.items())
+        sizes = "".join(f", {counted(count, what)}" for what, count in self.sizes.items())
         empty = ", vacuous" if self.vacuous else ""
         return (
             f"Interval({self.metric} = {_digits(self.estimate)} in [{_digits(self.lower)}, {_digits(self.upper)}], "
-            f"level {percent(self.level)}, {self.method}{counted}{empty})"
+            f"level {percent(self.level)}, {self.method}{sizes}{empty})"
         )
 
 
@@ -192,8 +193,8 @@ class Band:
     sizes: dict[str, int]
 
     def __repr__(self) -> str:
-        counted = "".join(f", {count} {what}" for what, count in self.sizes.items())
-        return f"Band({self.axes[1]} against {self.axes[0]}, level {percent(self.level)}{counted})"
+        sizes = "".join(f", {counted(count, what)}" for what, count in self.sizes.items())
+        return f"Band({self.axes[1]} against {self.axes[0]}, level {percent(self.level)}{sizes})"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.backend.progress import level_of_caller
 from convexrank.core.minorants import rounding
 from convexrank.data import check_choice, check_flags, check_positive, keep, keep_checked
+from convexrank.data.display import counted
 from convexrank.data.nodes import called
 from convexrank.divergences import PolytopeEntropy, resolve
 from convexrank.divergences.on_simplex import restricted
@@ -164,9 +165,10 @@ class PageRankPayoff(WalkRank):
             if math.isinf(self.threshold):
                 lost = np.flatnonzero(self.stationary <= 0.0)
                 raise ValueError(
-                    f"{len(lost)} nodes have rank 0, such as {called(self.graph.names, lost[0])}, where the slope of "
-                    f"{self.divergence._label} is infinite: no finite penalty is exact. Take a personalization that is "
-                    "positive on all nodes, divergence='squared', or an epsilon of your own with relaxed=True."
+                    f"the rank is 0 at {counted(len(lost), 'nodes')}, such as {called(self.graph.names, lost[0])}, "
+                    f"where the slope of {self.divergence._label} is infinite: no finite penalty is exact. Take a "
+                    "personalization that is positive on all nodes, divergence='squared', or an epsilon of your own "
+                    "with relaxed=True."
                 )
         else:
             keep_checked(self, check_positive, "epsilon")
