@@ -98,6 +98,15 @@ def test_page_rank_at_one(weak):
         assert np.abs(rank.apply_map(r) - plain.apply_map(r)).sum() <= tolerance("summation")
 
 
+@pytest.mark.parametrize("weak", ["inside", "entry", "outside"])
+@pytest.mark.parametrize("alpha", [0.0, 5e-324])
+def test_links_without_weight_leave_every_node_alike(weak, alpha):
+    graph = cr.Graph.from_edges([0, 0, 1, 2], [0, 1, 2, 0], [1.0, 2.0, 3.0, 0.5], self_loops=True)
+    solution = LpqRank(graph, p=1, q=2, alpha=alpha, weak_links=weak).solve()
+    assert solution.converged
+    assert np.abs(solution.x - 1.0 / 3.0).max() <= tolerance("summation")
+
+
 def test_large_p_neither_overflows_nor_vanishes():
     """Weights over ten orders of magnitude: plain powers of them leave the range of floating point."""
     rng = np.random.default_rng(0)

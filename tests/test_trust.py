@@ -87,6 +87,15 @@ def test_one_line_takes_networkx_and_scipy():
     assert graph.named(cr.pagerank(graph)) == pytest.approx(theirs, abs=1e-9)
 
 
+def test_points_farther_from_their_image_than_any_float_have_no_bound():
+    graph = cr.Graph.from_edges([0, 1], [1, 0])
+    problem = TrustPropagation(graph, [1e-300, 1.0], gamma=0.0, p=1, q=2)
+    for scale in (1e10, 1e-308):
+        assert problem.certificate([scale, 1.0]).gap == (
+            np.inf if scale > 1.0 else pytest.approx(2 * np.log(1e8))
+        )
+
+
 def test_a_large_power_of_a_small_error_is_no_zero():
     """(1e-8)^40 is 0 in floating point: the norm is taken of numbers relative to the largest."""
     problem = TrustPropagation(cr.Graph.from_edges([0, 1, 3, 4], [1, 2, 2, 3]), [0], gamma=0.5, p=40, q=40)

@@ -108,7 +108,10 @@ class NormMap:
         return np.exp(self._log_factors(sources, weights))
 
     def _log_factors(self, sources: Array, weights: Array | None) -> Array:
-        logs = self._edge_logs(sources, weights) - self._node_entries[sources]
+        largest = self._node_entries[
+            sources
+        ]  # −infinity where α is 0 or its product underflows: so are all entries
+        logs = self._edge_logs(sources, weights) - np.where(largest > -np.inf, largest, 0.0)
         return logs if math.isinf(self.p) else self.p * logs
 
     def log_factors(self, edges: slice) -> Array:

@@ -209,7 +209,8 @@ class TrustPropagation(GraphRank):
         both = (a > 0.0) & (b > 0.0)
         if not np.array_equal(a > 0.0, b > 0.0):
             return math.inf
-        return float(np.abs(np.log(a[both] / b[both])).max(initial=0.0))
+        with np.errstate(over="ignore", divide="ignore"):  # no float is so far: no bound
+            return float(np.abs(np.log(a[both] / b[both])).max(initial=0.0))
 
     def certificate(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Bound the distance to the solution by that to the image over 1 − factor; the map in logarithms. O(m)."""
