@@ -185,6 +185,14 @@ def test_bounds_do_not_depend_on_the_order_of_rows():
     assert found[0] == found[1]
 
 
+def test_labels_whose_difference_is_no_float_are_put_in_order():
+    y, s = np.tile([1e308, -1e308], 6), np.arange(12.0)
+    wide = inference.m_ary_risk_interval(y, s)
+    narrow = inference.m_ary_risk_interval(np.sign(y), s)
+    assert wide.estimate == narrow.estimate
+    assert 0.0 <= wide.lower <= wide.estimate <= wide.upper <= 1.0
+
+
 def test_errors_are_at_most_alpha():
     """The share of 150 samples whose interval lacks the truth, at a low level that leaves many out."""
     rng, level, lost = np.random.default_rng(7), 0.6, [0, 0, 0]

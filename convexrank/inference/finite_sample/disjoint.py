@@ -134,8 +134,9 @@ def _order(sample: Array) -> Array:
                 key = key * size + (row - low)
             return np.argsort(key)
     order = np.argsort(sample[-1])
+    rising = sample[-1][order]
     # without ties there is one order; numbers are sorted in half of the time
-    return order if (np.diff(sample[-1][order]) > 0).all() else np.lexsort(sample)
+    return order if (rising[:-1] < rising[1:]).all() else np.lexsort(sample)
 
 
 def systems_of(size: int) -> int:
