@@ -279,7 +279,7 @@ def test_numbers_and_yes_say_which_rows_are_wanted(files, tmp_path, capsys, yes,
         (lambda _, label: "no", "'no' in all of the 600 rows"),
         (lambda i, label: label.upper() if i % 2 else label, "'NO' and 'no', expected one spelling"),
         (lambda i, label: ("1", "1.0")[i % 2] if label == "yes" else "0", "'1' and '1.0', expected one"),
-        (lambda i, label: label if i else "NA", "no value in 1 rows, the first is row 1, with 'NA'"),
+        (lambda i, label: label if i else "NA", "no value in 1 row, the first is row 1, with 'NA'"),
         (lambda i, _: "yes" if i < 3 else "no", r"'yes' in 0 of 149 rows .*held out.*--test TABLE"),
     ],
 )
@@ -356,7 +356,7 @@ def test_files_that_are_no_models_and_rows_without_labels_are_refused(files, mod
     gaps.write_text("\n".join([*lines[:3], lines[3].rsplit(",", 1)[0] + ",", *lines[4:]]))
     status, _, error = run(capsys, "evaluate", model, gaps)
     assert status == 2
-    assert "no value in 1 rows, the first is row 3" in error
+    assert "no value in 1 row, the first is row 3" in error
 
 
 @pytest.mark.parametrize(

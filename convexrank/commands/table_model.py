@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from convexrank.commands.outcome import LENGTH
 from convexrank.data import check_choice, check_integer, did_you_mean, shown
+from convexrank.data.display import counted
 from convexrank.estimators import PushRanker, TableEncoder
 from convexrank.estimators.tables import is_gap
 from convexrank.inference import Interval, auc_interval, precision_at_interval
@@ -146,7 +147,7 @@ def labels_of(columns: Columns, label: str) -> Array:
     ]
     if missing:
         raise ValueError(
-            f"{label} has no value in {len(missing)} rows, the first is row {missing[0] + 1}, with "
+            f"{label} has no value in {counted(len(missing), 'rows')}, the first is row {missing[0] + 1}, with "
             f"{columns[label][missing[0]]!r}; expected a label in each: leave out the rows without."
         )
     return columns[label].astype(str)

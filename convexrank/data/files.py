@@ -227,7 +227,7 @@ class TableData:
     Examples
     --------
     >>> TableData(np.ones((2, 1)), np.array([0.0, 1.0]), None, ("age",))
-    TableData(2 rows, 1 features)
+    TableData(2 rows, 1 feature)
     """
 
     X: Array

@@ -286,7 +286,7 @@ class LetorFold:
     >>> from convexrank.data import LetorData
     >>> part = LetorData(np.ones((2, 1)), np.array([1.0, 0.0]), np.array([4, 4]), np.array(["", ""]))
     >>> LetorFold(1, part, part, part).train
-    LetorData(2 rows, 1 features, 1 queries, grades 0 1)
+    LetorData(2 rows, 1 feature, 1 query, grades 0 1)
     """
 
     number: int
