@@ -25,7 +25,7 @@ from convexrank.problems import _formulation
 from convexrank.problems._smoothed_weights import SmoothedRisks
 from convexrank.problems.duals._blocks import reference_highest
 from convexrank.solvers import through_another
-from convexrank.solvers.descent import continuation
+from convexrank.solvers.descent import continuation, newton_cg
 from convexrank.solvers.descent.smoothed import places, short_path, states
 from convexrank.solvers.row_faces import Smoothable
 from convexrank.solvers.through_another import HandedOver
@@ -322,7 +322,7 @@ def test_the_bundle_method_goes_on_where_l2_is_rounding(monkeypatch):
     monkeypatch.setattr(continuation, "path_end", lambda *_: None)
     preset(problem, _span=None)
     assert problem.solve(cr.solvers.Continuation(hand_over=False)).converged
-    monkeypatch.setattr(places, "_HALVINGS", 3)
+    monkeypatch.setattr(newton_cg, "_EVALUATIONS", 3)
     with pytest.warns(cr.ConvergenceWarning, match="no further progress"):
         alone = problem.solve(cr.solvers.Continuation(hand_over=False))
     assert alone.status is cr.Status.FAILED

@@ -39,7 +39,6 @@ Array = np.ndarray
 
 # A step is searched until its slope is this share of that at the start; decreases below the second share are rounding.
 _FLAT, _HIDDEN = 0.3, 1e-13
-_SUFFICIENT = 1e-4
 _EVALUATIONS = 40
 # A stage is solved to a gap of this share of the value.
 _ROUGH = 1e-2
@@ -114,8 +113,6 @@ def searched(problem: HessianProducts, here: Here, direction: Array, scaling: Sc
     if not -math.inf < slope < 0.0:
         return None
     length = 1.0 if -slope <= hidden else _least(problem, here, direction, slope, hidden)
-    if length is None:
-        return None
     there = at(problem, here.x + length * direction, scaling, here.stage)
     if -slope <= hidden:  # values cannot tell
         shorter = np.linalg.norm(problem.column_scales * there.gradient) < 0.9 * np.linalg.norm(
@@ -125,35 +122,68 @@ def searched(problem: HessianProducts, here: Here, direction: Array, scaling: Sc
     return there if there.value <= here.value + hidden else None
 
 
-def _least(
-    problem: HessianProducts, here: Here, direction: Array, slope: float, hidden: float
-) -> float | None:
-    """Find a step length that lowers the value enough, with a small slope: secants between brackets, in the scores."""
+def _least(problem: HessianProducts, here: Here, direction: Array, slope: float, hidden: float) -> float:
+    """Find a step length that lowers the value, with a small slope, in the scores."""
     along, l2 = np.asarray(times(problem.X, direction), dtype=np.float64), problem.l2
     linear, square = l2 * float(here.x @ direction), l2 * float(direction @ direction)
     evaluate = problem.value_and_gradient if here.stage is None else here.stage.risk.value_and_gradient
-    low, high, at_low, at_high, length = 0.0, math.inf, slope, math.inf, 1.0
+
+    def on(length: float) -> tuple[float, float]:
+        risk, pull = evaluate(here.scores + length * along)
+        above = risk - here.found.value + length * (linear + 0.5 * length * square)
+        return above, float(pull @ along) + linear + length * square
+
+    return least_along(on, slope, _FLAT, hidden)
+
+
+def least_along(
+    on: Callable[[float], tuple[float, float]],
+    slope: float,
+    flat: float,
+    hidden: float,
+    known: tuple[float, float] | None = None,
+) -> float:
+    """Return about the length of the step to the minimum of a convex function on a line: secants between brackets.
+
+    It ends where the function is no higher than at 0, up to what rounding hides, with this share of the slope there.
+
+    Parameters
+    ----------
+    on : callable
+        Returns the function less its value at 0, and its derivative.
+    slope : float
+        The derivative at 0, below 0.
+    flat : float
+        The share of the slope that is left.
+    hidden : float
+        What rounding may add to a value.
+    known : tuple, optional
+        What ``on`` returns for 1.
+    """
+    low, high, at_low, at_high = 0.0, math.inf, slope, math.inf
+    length, side = 1.0, 0
     for _ in range(_EVALUATIONS):
         check_time()
         with np.errstate(over="ignore", invalid="ignore"):
-            risk, pull = evaluate(here.scores + length * along)
-            rise = float(pull @ along) + linear + length * square
-        above = risk - here.found.value + length * (linear + 0.5 * length * square)
-        falls = above <= _SUFFICIENT * length * slope + hidden
-        if falls and abs(rise) <= _FLAT * -slope:
+            above, rise = known or on(length)
+        known, rise = None, rise if math.isfinite(rise) else math.inf
+        if above <= hidden and abs(rise) <= flat * -slope:
             return length
-        if falls and rise < 0.0:
-            low, at_low = length, rise
+        # an end that stays counts for less and less (Dowell and Jarratt 1971): far out derivatives may be all alike
+        before, side = side, -1 if rise < 0.0 else 1
+        stays = 0.5 if side == before else 1.0
+        if side < 0:
+            low, at_low, at_high = length, rise, stays * at_high
         else:
-            high, at_high = length, rise if falls else math.inf
+            high, at_high, at_low = length, rise, stays * at_low
         if math.isinf(high):
             length *= 2.0
-        elif math.isfinite(at_high) and at_high > 0.0:
+        elif math.isinf(at_high):
+            length = 0.5 * (low + high)
+        else:
             secant = low - at_low * (high - low) / (at_high - at_low)
             length = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
-        else:
-            length = 0.5 * (low + high)
-    return low if low > 0.0 else None
+    return length
 
 
 Turn = Callable[[Array], Array]

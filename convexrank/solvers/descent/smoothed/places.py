@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from convexrank.backend.interruption import check_time
 from convexrank.core.capabilities import Convex
 from convexrank.modelling.smoothing.programs import Smoothed
+from convexrank.solvers.descent.newton_cg import least_along, solved
 from convexrank.solvers.row_faces import Smoothable
 
 Array = np.ndarray
 
-_HALVINGS = 40
+# Products that one system may take.
+_PRODUCTS = 500
 # A predicted decrease below this share of the value is rounding.
 _HIDDEN = 1e-13
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -112,23 +113,10 @@ def _factored(hessian: Array) -> Any:
 def _conjugate_gradients(here: Place, right: Array) -> Array:
     """Solve as far as the next step needs: the residual falls below a tenth, and less near the minimiser."""
     product, scale = here.found.product(), 1.0 / (here.l2 + here.found.diagonal())
-    found, rest = np.zeros_like(right), right.copy()
     near = min(0.1, math.sqrt(here.error / max(1.0, abs(here.objective))) + 1e-6)
-    way = scale * rest
-    square = float(rest @ way)
-    enough = near * near * square
-    for _ in range(500):
-        if square <= enough:
-            break
-        check_time()
-        image = product(way) + here.l2 * way
-        length = square / float(way @ image)
-        found += length * way
-        rest -= length * image
-        scaled = scale * rest
-        before, square = square, float(rest @ scaled)
-        way = scaled + square / before * way
-    return found
+    return solved(
+        lambda v: product(v) + here.l2 * v, lambda v: scale * v, right, near, _PRODUCTS, np.sqrt(scale)
+    ).direction
 
 
 def searched(problem: Convex, here: Place, direction: Array, flat: float = _FLAT) -> Place | None:
@@ -151,47 +139,21 @@ def searched(problem: Convex, here: Place, direction: Array, flat: float = _FLAT
 
 
 def _least(here: Place, direction: Array, slope: float, end: Place, flat: float) -> float:
-    """Find a step length that descends, with a small share of the derivative at 0: secants between brackets.
+    """Find a step length that descends, with a small share of the derivative at 0.
 
     Where a kink is close, a small derivative alone may be far beyond it, and higher than the start. The end of a step
     of length 1 is known.
     """
     hidden = _HIDDEN * max(1.0, abs(here.smooth))
-    above, rise = end.smooth - here.smooth, float(end.gradient @ direction)
-    if above <= hidden and (abs(rise) <= flat * -slope or end.error <= _NEARER * here.error):
+    known = end.smooth - here.smooth, float(end.gradient @ direction)
+    if known[0] <= hidden and (abs(known[1]) <= flat * -slope or end.error <= _NEARER * here.error):
         return 1.0
     on_line = here.found.along(direction)
     linear, square = here.l2 * float(here.w @ direction), here.l2 * float(direction @ direction)
 
     def on(length: float) -> tuple[float, float]:
-        """Return the function less its value at the start, and its derivative."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            value, rise = on_line(length)
-            above, rise = (
-                value - here.found.value + length * (linear + 0.5 * length * square),
-                rise + linear + length * square,
-            )
-        return above, rise if math.isfinite(rise) else math.inf
+        value, rise = on_line(length)
+        above = value - here.found.value + length * (linear + 0.5 * length * square)
+        return above, rise + linear + length * square
 
-    low, high, at_low, at_high = 0.0, math.inf, slope, math.inf
-    length, rise, side = 1.0, rise if math.isfinite(rise) else math.inf, 0
-    for _ in range(_HALVINGS):
-        if above <= hidden and abs(rise) <= flat * -slope:
-            break
-        # an end that stays counts for less and less (Dowell and Jarratt 1971): far out derivatives may be all alike
-        before, side = side, -1 if rise < 0.0 else 1
-        stays = 0.5 if side == before else 1.0
-        if side < 0:
-            low, at_low, at_high = length, rise, stays * at_high
-        else:
-            high, at_high, at_low = length, rise, stays * at_low
-        if math.isinf(high):
-            length *= 2.0
-        elif math.isinf(at_high):
-            length = 0.5 * (low + high)
-        else:
-            secant = low - at_low * (high - low) / (at_high - at_low)
-            length = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
-        check_time()
-        above, rise = on(length)
-    return length
+    return least_along(on, slope, flat, hidden, known)
