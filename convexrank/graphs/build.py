@@ -206,16 +206,13 @@ def assemble(
         compiled_sums.count(_narrow(source[part]), _narrow(target[part]), offsets, self_loops)
     np.cumsum(offsets, out=offsets)
     cursor, sources = offsets[:-1].copy(), np.empty(offsets[-1], dtype=np.int32)
-    weights = None if weight is None else np.empty(offsets[-1])
+    held = np.empty(0 if weight is None else offsets[-1])
     for part in _pieces(m):
         ends = _narrow(source[part]), _narrow(target[part])
-        if weights is None or weight is None:
-            compiled_sums.place(*ends, cursor, sources, self_loops)
-        else:
-            values = np.ascontiguousarray(weight[part])
-            compiled_sums.place_weighted(*ends, values, cursor, sources, weights, self_loops)
+        values = held if weight is None else np.ascontiguousarray(weight[part])
+        compiled_sums.place(*ends, values, cursor, sources, held, self_loops)
     del cursor
-    offsets, sources, weights = merge_parallel(offsets, sources, weights)
+    offsets, sources, weights = merge_parallel(offsets, sources, None if weight is None else held)
     return offsets, sources, None if weights is None or (weights == 1.0).all() else weights
 
 
@@ -275,9 +272,7 @@ def out_degrees(n: int, m: int, weighted: bool, parts: Iterable[tuple[Array, Arr
         elif weights is None:
             compiled_sums.tally(sources, total)
         else:  # as if all led to one node
-            compiled_sums.scatter_weighted(
-                np.array([0, len(sources)]), sources, weights, np.ones(1), total, 0, 1
-            )
+            compiled_sums.scatter(np.array([0, len(sources)]), sources, weights, np.ones(1), total, 0, 1)
     return total
 
 

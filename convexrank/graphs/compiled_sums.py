@@ -79,26 +79,17 @@ def count(source: Array, target: Array, counts: Array, loops: bool) -> None:
             counts[target[e] + 1] += 1
 
 
-@compiled(NOTHING, IDS, IDS, LONG_OUT, IDS_OUT, FLAG)
-def place(source: Array, target: Array, cursor: Array, sources: Array, loops: bool) -> None:
-    """Write each source at its target's cursor, in the order given: a counting sort."""
-    for e in range(len(source)):
-        if loops or source[e] != target[e]:
-            i = target[e]
-            sources[cursor[i]] = source[e]
-            cursor[i] += 1
-
-
 @compiled(NOTHING, IDS, IDS, REAL, LONG_OUT, IDS_OUT, REAL_OUT, FLAG)
-def place_weighted(
+def place(
     source: Array, target: Array, weight: Array, cursor: Array, sources: Array, weights: Array, loops: bool
 ) -> None:
-    """Do the same with a weight for each edge."""
+    """Write each source, and perhaps its weight, at its target's cursor, in the order given: a counting sort."""
     for e in range(len(source)):
         if loops or source[e] != target[e]:
             i = target[e]
             sources[cursor[i]] = source[e]
-            weights[cursor[i]] = weight[e]
+            if len(weights) > 0:
+                weights[cursor[i]] = weight[e]
             cursor[i] += 1
 
 
@@ -214,46 +205,28 @@ def weighted_row_sum(ids: Array, weights: Array, x: Array, first: Any, last: Any
     return (a + b) + (c + d)
 
 
-@compiled(NOTHING, LONG, IDS, REAL, REAL_OUT, INT, INT)
-def gather(offsets: Array, sources: Array, x: Array, out: Array, first: int, last: int) -> None:
-    """Add up x over the sources of each row in the range."""
-    ids, origin = sources.view(np.uint32), np.uint64(offsets[0])
-    for row in range(np.uint64(last - first)):
-        begin, end = np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin
-        out[np.uint64(first) + row] = row_sum(ids, x, begin, end)
-
-
 @compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT, INT, INT)
-def gather_weighted(
+def gather(
     offsets: Array, sources: Array, weights: Array, x: Array, out: Array, first: int, last: int
 ) -> None:
-    """Add up weight times x over the edges into each row in the range."""
-    ids, origin = sources.view(np.uint32), np.uint64(offsets[0])
+    """Add up x over the edges into each row in the range, times the weight if there are weights."""
+    ids, plain, origin = sources.view(np.uint32), len(weights) == 0, np.uint64(offsets[0])
     for row in range(np.uint64(last - first)):
         begin, end = np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin
-        out[np.uint64(first) + row] = weighted_row_sum(ids, weights, x, begin, end)
-
-
-@compiled(NOTHING, LONG, IDS, REAL, REAL_OUT, INT, INT)
-def scatter(offsets: Array, sources: Array, s: Array, out: Array, first: int, last: int) -> None:
-    """Add s at each target in the range to its sources: the transpose of ``gather``."""
-    ids, origin = sources.view(np.uint32), np.uint64(offsets[0])
-    for row in range(np.uint64(last - first)):
-        mine = s[np.uint64(first) + row]
-        for k in range(np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin):
-            out[ids[k]] += mine
+        total = row_sum(ids, x, begin, end) if plain else weighted_row_sum(ids, weights, x, begin, end)
+        out[np.uint64(first) + row] = total
 
 
 @compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT, INT, INT)
-def scatter_weighted(
+def scatter(
     offsets: Array, sources: Array, weights: Array, s: Array, out: Array, first: int, last: int
 ) -> None:
-    """Add weight times s at each target in the range to its sources."""
-    ids, origin = sources.view(np.uint32), np.uint64(offsets[0])
+    """Add s at each target in the range, times the weight if there are weights, to its sources: the transpose."""
+    ids, plain, origin = sources.view(np.uint32), len(weights) == 0, np.uint64(offsets[0])
     for row in range(np.uint64(last - first)):
         mine = s[np.uint64(first) + row]
         for k in range(np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin):
-            out[ids[k]] += weights[k] * mine
+            out[ids[k]] += mine if plain else weights[k] * mine
 
 
 @compiled(NOTHING, LONG, IDS, REAL, REAL, REAL_OUT, INT, INT)

@@ -39,10 +39,9 @@ Array = np.ndarray
 _SUMS, _STEPS = numba.types.UniTuple(numba.float64, 3), numba.float32[::1]
 
 
-@compiled(_SUMS, LONG, IDS, IDS, numba.float64, REAL, REAL_OUT, _STEPS, REAL_OUT, INT, INT)
-def sweep(
-    offsets: Array, sources: Array, degrees: Array, alpha: float, base: Array, sent: Array, moved: Array, z: Array,
-    first: int, last: int,
+def _sweep_one(
+    offsets: Array, sources: Array, weights: Array, degrees: Array, alpha: float, base: Array, sent: Array,
+    moved: Array, z: Array, first: int, last: int,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Set z_i to ``base[i]`` plus α times the sum of ``sent`` over the edges into i.
 
@@ -56,13 +55,13 @@ def sweep(
     """
     change, unseen, lost = 0.0, 0.0, 0.0
     ids, scalar_base, record_moves = sources.view(np.uint32), len(base) == 1, len(moved) > 0
-    origin = np.uint64(offsets[0])
+    plain, origin = len(weights) == 0, np.uint64(offsets[0])
     for row in range(np.uint64(last - first)):
         i = np.uint64(first) + row
         begin, end = np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin
-        inflow = row_sum(ids, sent, begin, end)
+        inflow = row_sum(ids, sent, begin, end) if plain else weighted_row_sum(ids, weights, sent, begin, end)
         new = (base[0] if scalar_base else base[i]) + alpha * inflow
-        divisor = float(max(degrees[i], 1))
+        divisor = float(degrees[i]) if degrees[i] > 0 else 1.0
         step = new - divisor * sent[i]
         if degrees[i] > 0:
             change += abs(step)
@@ -74,30 +73,10 @@ def sweep(
     return change, unseen, lost
 
 
-@compiled(_SUMS, LONG, IDS, REAL, REAL, numba.float64, REAL, REAL_OUT, _STEPS, REAL_OUT, INT, INT)
-def sweep_weighted(
-    offsets: Array, sources: Array, weights: Array, degrees: Array, alpha: float, base: Array, sent: Array,
-    moved: Array, z: Array, first: int, last: int,
-) -> tuple[float, float, float]:  # fmt: skip
-    """Do the same with a weight for each edge."""
-    change, unseen, lost = 0.0, 0.0, 0.0
-    ids, scalar_base, record_moves = sources.view(np.uint32), len(base) == 1, len(moved) > 0
-    origin = np.uint64(offsets[0])
-    for row in range(np.uint64(last - first)):
-        i = np.uint64(first) + row
-        begin, end = np.uint64(offsets[row]) - origin, np.uint64(offsets[row + ONE]) - origin
-        inflow = weighted_row_sum(ids, weights, sent, begin, end)
-        new = (base[0] if scalar_base else base[i]) + alpha * inflow
-        divisor = degrees[i] if degrees[i] > 0.0 else 1.0
-        step = new - divisor * sent[i]
-        if degrees[i] > 0.0:
-            change += abs(step)
-        else:
-            unseen, lost = unseen + abs(step), lost + new
-        if record_moves:
-            moved[i] += step
-        z[i], sent[i] = new, new / divisor
-    return change, unseen, lost
+# degrees are numbers of edges where every edge counts once
+_ONE_SWEEP = numba.float64, REAL, REAL_OUT, _STEPS, REAL_OUT, INT, INT
+sweep = compiled(_SUMS, LONG, IDS, REAL, IDS, *_ONE_SWEEP)(_sweep_one)
+sweep_weighted = compiled(_SUMS, LONG, IDS, REAL, REAL, *_ONE_SWEEP)(_sweep_one)
 
 
 def _shift(degrees: Array, correction: Array, sent: Array) -> None:

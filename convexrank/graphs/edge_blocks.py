@@ -41,9 +41,8 @@ class EdgeBlock(NamedTuple):
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Offsets and sources, and weights where there are any."""
-        held = self.offsets, self.sources
-        return held if self.weights is None else (*held, self.weights)
+        """Offsets, sources, and weights, empty where every edge counts once: what compiled loops take."""
+        return self.offsets, self.sources, np.empty(0) if self.weights is None else self.weights
 
     @property
     def starts(self) -> Array:
@@ -315,7 +314,7 @@ class Pages:
             raise ValueError(
                 f"{self.sources.path} has an id outside 0..{self._n - 1}: the file is damaged; build it anew."
             )
-        weights = np.empty(0) if block.weights is None else block.weights
+        _, _, weights = block.arrays
         if not (weights.min(initial=np.inf) >= 0.0 and weights.max(initial=0.0) < np.inf):
             raise ValueError(
                 f"{self._edges[-1].path} has a weight that is negative or not finite: the file is damaged; build it "

@@ -437,10 +437,9 @@ class Graph:
 
         x = one_a_node(x, self.n, "x")
         out = np.empty(self.n)
-        gather = compiled_sums.gather if self.weights is None else compiled_sums.gather_weighted
 
         def gathered(block: EdgeBlock) -> None:
-            gather(*block.arrays, x, out, block.first, block.last)
+            compiled_sums.gather(*block.arrays, x, out, block.first, block.last)
 
         each_block(gathered, self.blocks, cuts(self.offsets))
         return out
@@ -451,9 +450,8 @@ class Graph:
 
         s = one_a_node(s, self.n, "s")
         out = np.zeros(self.n)
-        scatter = compiled_sums.scatter if self.weights is None else compiled_sums.scatter_weighted
         for block in self.blocks():
-            scatter(*block.arrays, s, out, block.first, block.last)
+            compiled_sums.scatter(*block.arrays, s, out, block.first, block.last)
         return out
 
     def blocks(self, first: int = 0, last: int | None = None) -> Iterator[EdgeBlock]:

@@ -466,13 +466,11 @@ def _sorted(file: Path, offsets: Array, first: int, record: np.dtype) -> tuple[A
     from convexrank.graphs import compiled_sums
 
     cursor, sources = offsets[:-1].copy(), np.empty(offsets[-1], dtype=np.int32)
-    weights = np.empty(offsets[-1]) if "weight" in (record.names or ()) else None
+    is_weighted = "weight" in (record.names or ())
+    weights = np.empty(offsets[-1] if is_weighted else 0)
     with file.open("rb") as opened:
         while len(records := np.fromfile(opened, record, ROWS)):
             ends = np.ascontiguousarray(records["source"]), records["target"] - np.int32(first)
-            if weights is None:
-                compiled_sums.place(*ends, cursor, sources, True)
-            else:
-                values = np.ascontiguousarray(records["weight"])
-                compiled_sums.place_weighted(*ends, values, cursor, sources, weights, True)
-    return merge_parallel(offsets, sources, weights)
+            values = np.ascontiguousarray(records["weight"]) if is_weighted else weights
+            compiled_sums.place(*ends, values, cursor, sources, weights, True)
+    return merge_parallel(offsets, sources, weights if is_weighted else None)

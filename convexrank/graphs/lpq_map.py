@@ -146,14 +146,12 @@ class NormMap:
 
     def _gather(self, function: Any, block: EdgeBlock, sent: Array, out: Array) -> None:
         """Call a compiled loop over the edges into some nodes, with their factors where there are weights."""
-        held: tuple[Array, ...] = (self.edge_factors,) if math.isinf(self.p) else ()
-        if block.weights is not None:
+        if block.weights is not None and self.graph.pages is not None:
             # of a graph in files the factors of a block are computed when it is read
-            is_stored = self.graph.pages is not None
-            held = (
-                self._factors(block.sources, block.weights) if is_stored else self.edge_factors[block.edges],
-            )
-        function(block.offsets, block.sources, *held, sent, out, block.first, block.last)
+            factors = self._factors(block.sources, block.weights)
+        else:
+            factors = self.edge_factors[block.edges]
+        function(block.offsets, block.sources, factors, sent, out, block.first, block.last)
 
     def _edge_logs(self, sources: Array, weights: Array | None) -> Array:
         if weights is None:
@@ -264,12 +262,11 @@ class NormMap:
         from convexrank.graphs import compiled_sums
 
         graph, out = self.graph, np.empty(self.graph.n)
-        function = compiled_sums.gather if graph.weights is None else compiled_sums.gather_weighted
         if graph.pages is None:
             _ = self.edge_factors  # once, before there are threads
 
         def roots(block: EdgeBlock) -> Array:
-            self._gather(function, block, sent, out)
+            self._gather(compiled_sums.gather, block, sent, out)
             part = out[block.first : block.last]
             part += common
             low = np.flatnonzero(part < TINY)

@@ -226,7 +226,7 @@ class PageRank(GraphRank):
         """The same for some nodes of a batch; ``rest`` is α times the rank of the dangling nodes."""
         from convexrank.graphs.compiled_sums import COLUMNS, residuals
 
-        graph, shares, nothing = self.graph, self.alpha * self.operators[0].share, np.empty(0)
+        graph, shares = self.graph, self.alpha * self.operators[0].share
         along = np.full(w.shape[1], 1.0 - self.alpha) + rest * (self.dangling == "teleport")
         evenly = rest * (self.dangling == "uniform") / graph.n
         mine = graph.offsets[first : last + 1]
@@ -237,8 +237,7 @@ class PageRank(GraphRank):
             ranks = shares, v, along[columns], evenly[columns], x
 
             def of_block(block: EdgeBlock, ranks: tuple[Array, ...] = ranks) -> Array:
-                weights = nothing if block.weights is None else block.weights
-                return residuals(block.offsets, block.sources, weights, *ranks, block.first, block.last)
+                return residuals(*block.arrays, *ranks, block.first, block.last)
 
             sums.append(np.sum(each_block(of_block, graph.blocks, bounds), axis=0))
         return np.concatenate(sums)

@@ -197,9 +197,7 @@ class _Group:
         def one(block: EdgeBlock) -> Any:
             mine = int(np.searchsorted(self.bounds[:-1], block.first, side="right")) - 1
             vectors = graph.out_weight, alpha, base, self._sent[mine], moved
-            return sweep_many(
-                block.offsets, block.sources, _weights(block), *vectors, block.first, block.last
-            )
+            return sweep_many(*block.arrays, *vectors, block.first, block.last)
 
         sums = np.sum(each_block(one, graph.blocks, self.bounds, self._pool), axis=0)[:, : len(self._folded)]
         exchange(self._sent, self.bounds)
@@ -277,18 +275,14 @@ class _Group:
         around = 1.0 - alpha, self._teleport, escape, self._outflow(self._lost)
 
         def one(block: EdgeBlock) -> Any:
-            of_block = block.offsets, block.sources, _weights(block), alpha * operator.share
-            return residual_many(*of_block, *around, self._z, self._base, block.first, block.last)
+            vectors = alpha * operator.share, *around, self._z, self._base
+            return residual_many(*block.arrays, *vectors, block.first, block.last)
 
         off, total = np.sum(each_block(one, graph.blocks, self.bounds, self._pool), axis=0)
         # of scaled ranks the residual loses its sum to the teleport
         rest = np.where(self._folded, np.abs(total), 0.0)
         self._begun = float(np.max((off + rest) / self._sizes)) / (1.0 - alpha)
         self._swept, self._is_small, self._is_added = 0, False, False
-
-
-def _weights(block: EdgeBlock) -> Array:
-    return np.empty(0) if block.weights is None else block.weights
 
 
 def _lined_up(rows: int, columns: int) -> Array:
