@@ -39,6 +39,7 @@ from convexrank.data import (
     keep_checked,
     shown,
 )
+from convexrank.inference.finite_sample.betting import farthest
 from convexrank.metrics import heights
 from convexrank.metrics import push_risk as empirical_push_risk
 from convexrank.metrics.queries import tally
@@ -347,11 +348,4 @@ def push_risk(y: Any, s: Any, p: float, delta: float, *, theta: float = 0.0, cov
 
 def chernoff(mean: float, rate: float) -> float:
     """Return the largest m in [mean, 1] with mean·ln(mean/m) + (1 − mean)·ln((1 − mean)/(1 − m)) at most ``rate``."""
-    if mean >= 1.0:
-        return 1.0
-    low, high = mean, 1.0
-    while low < (middle := 0.5 * (low + high)) < high:
-        first = mean * math.log(mean / middle) if mean > 0.0 else 0.0
-        second = (1.0 - mean) * (math.log1p(-mean) - math.log1p(-middle))
-        low, high = (middle, high) if first + second <= rate else (low, middle)
-    return high
+    return farthest(min(mean, 1.0), 1.0, rate)

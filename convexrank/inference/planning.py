@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -303,8 +304,4 @@ def _smallest(enough: Callable[[int], bool]) -> int:
             raise ValueError(
                 "width is so small that more than 2**53 units would be needed; pass a larger one."
             )
-    low = high // 2  # not enough, or 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return bisect_left(range(high), True, high // 2 + 1, key=enough)  # half of it is not enough, or 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -139,14 +140,13 @@ def _least(rows: HeldOut, new: Array, k: int, delta: float) -> int:
     threshold = float(new[k]) if k < len(new) else -math.inf
     above = int(np.searchsorted(-new, -threshold, side="left"))  # k, or fewer where the cut is in a tie
     held, hits = (int(count[0]) for count in rows.above(np.array([threshold])))
-    low, high = 0, above  # the probability increases with the number, and is 1 at the largest
-    while low < high:
-        middle = (low + high) // 2
-        if hypergeom.cdf(middle, held + above, hits + middle, above) > delta:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+
+    def is_likely(number: int) -> bool:
+        return bool(hypergeom.cdf(number, held + above, hits + number, above) > delta)
+
+    return bisect_left(
+        range(above), True, key=is_likely
+    )  # it increases with the number, and is 1 at the largest
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def generator(numbers: Array) -> np.random.Generator:
 
 def mean_upper(mean: float, n: int, delta: float) -> float:
     """Return the upper confidence bound, at error delta, of the expectation of n numbers in [0, 1]."""
-    return _farthest(min(max(mean, 0.0), 1.0), 1.0, math.log(1.0 / delta) / n)
+    return farthest(min(max(mean, 0.0), 1.0), 1.0, math.log(1.0 / delta) / n)
 
 
 def mean_lower(mean: float, n: int, delta: float) -> float:
@@ -69,10 +69,10 @@ def mean_lower(mean: float, n: int, delta: float) -> float:
 
     It has all its digits near 0, of which roots are taken.
     """
-    return _farthest(min(max(mean, 0.0), 1.0), 0.0, math.log(1.0 / delta) / n)
+    return farthest(min(max(mean, 0.0), 1.0), 0.0, math.log(1.0 / delta) / n)
 
 
-def _farthest(mean: float, end: float, most: float) -> float:
+def farthest(mean: float, end: float, most: float) -> float:
     """Return where the divergence from the mean reaches ``most`` on the way to an end, rounded towards the end."""
     inside, outside = mean, end
     while True:
@@ -136,21 +136,11 @@ def binomial_range(n: int, share: float, delta: float) -> tuple[int, int]:
     """Return the numbers between which a binomial count lies, with an error of at most delta on each side."""
     if share >= 1.0:
         return n, n
-    low = _first(lambda count: bdtr(count, n, share) > delta, n)  # P(N < low) ≤ delta
-    high = _first(lambda count: bdtrc(count, n, share) <= delta, n)  # P(N > high) ≤ delta
+    low = bisect_left(range(n), True, key=lambda count: bdtr(count, n, share) > delta)  # P(N < low) ≤ delta
+    high = bisect_left(
+        range(n), True, key=lambda count: bdtrc(count, n, share) <= delta
+    )  # P(N > high) ≤ delta
     return low, high
-
-
-def _first(holds: Callable[[int], bool], n: int) -> int:
-    """Return the smallest of 0..n for which a condition holds that stays true once it is; n at the latest."""
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 # The largest part of the capital that may be lost by one bet.
