@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import Design, dense, held_as, in_units, picks
+from convexrank.backend.design import Design, dense, held_as, in_units, picks, weighted_gram
 from convexrank.backend.interruption import MANY, check_time
 from convexrank.core.score_model import Curvature, SampledCurvature, ScoreModel
 from convexrank.core.separability import units_of_features
@@ -225,11 +225,16 @@ class MarginScores(QueryScores):
         value, slope = self.rules.evaluate(fit, scores)
         if len(rows) >= MANY:
             check_time()
-        return (
-            value + 0.5 * self.l2 * float(w @ w),
-            rows.T @ slope + self.l2 * w,
-            self.rules.second_order(fit, scores, rows) + self.l2 * np.eye(self.dimension),
-        )
+        found = score_curvature(self.rules, fit, scores)
+        if len(rows) >= MANY:
+            check_time()
+        hessian = weighted_gram(rows, found.diagonal)
+        if len(rows) >= MANY:
+            check_time()
+        sums = found.shares.T @ rows
+        hessian -= (sums.T * found.rates) @ sums
+        hessian.flat[:: self.dimension + 1] += self.l2
+        return value + 0.5 * self.l2 * float(w @ w), rows.T @ slope + self.l2 * w, hessian
 
     def hessian(self, w: Any) -> Array:
         """Return the Hessian of risk + l2/2·‖w‖², shape (d, d). O(n d²)."""
@@ -282,8 +287,9 @@ def _square_norm(rows: Any) -> float:
 def score_curvature(cost: JointCost, fit: Fit, scores: Array) -> Curvature:
     """Return the generalised Hessian of the cost in the scores, query by query: (3.20) with the constraints taken in.
 
-    What :meth:`JointCost.second_order` sums over rows of X: a pool of targets takes one product away, and so does an
-    offset. A pool of one row is part of the diagonal.
+    Targets of one pool move together, and targets at a bound do not move: a pool takes one product away. So does an
+    offset, the mean of the parts that do not move along; on the simplex predictions and targets keep their sums, and an
+    offset takes the mean of the scores out. A pool of one row is part of the diagonal.
     """
     chain, groups, weights, reg = fit.chain, cost.groups, cost.query_weights, cost.score_reg
     p = chain.gather(cost.predictions(scores + fit.offsets[groups.query]))
@@ -294,11 +300,8 @@ def score_curvature(cost: JointCost, fit: Fit, scores: Array) -> Curvature:
     diagonal, taken = along * bends, along[starts] / masses
     alone = sizes == 1
     diagonal[starts[alone]] -= taken[alone]
-    pools = np.repeat(np.cumsum(~alone) - 1, sizes)
-    rows = np.flatnonzero(np.repeat(~alone, sizes))
-    shares = [
-        sparse.csc_array((np.ones(len(rows)), (rows, pools[rows])), shape=(groups.rows, int((~alone).sum())))
-    ]
+    rows, ends = chain.order[np.repeat(~alone, sizes)], np.append(0, np.cumsum(sizes[~alone]))
+    shares = [sparse.csc_array((np.ones(len(rows)), rows, ends), shape=(groups.rows, len(ends) - 1))]
     rates = [taken[~alone]]
 
     def take(vectors: Array, sign: float) -> None:
@@ -307,7 +310,7 @@ def score_curvature(cost: JointCost, fit: Fit, scores: Array) -> Curvature:
         with np.errstate(divide="ignore", invalid="ignore"):
             rates.append(np.where(totals > 0.0, sign * weights / totals, 0.0))
         shape = (groups.rows, len(groups))
-        shares.append(sparse.csc_array((vectors, np.arange(groups.rows), groups.offsets), shape=shape))
+        shares.append(sparse.csc_array((vectors, chain.order, groups.offsets), shape=shape))
 
     moves = np.repeat(sizes / masses, sizes)  # what a common shift of the predictors does to each target
     if cost.simplex:
@@ -317,7 +320,6 @@ def score_curvature(cost: JointCost, fit: Fit, scores: Array) -> Curvature:
             take(np.ones_like(p), reg)
     elif cost.offsets:
         take(bends - moves, 1.0)
-    found = sparse.csr_array(sparse.hstack(shares, format="csr"))
-    back = np.empty(groups.rows, dtype=np.int64)
-    back[chain.order] = np.arange(groups.rows)
-    return Curvature(diagonal[back], sparse.csc_array(found[back]), np.concatenate(rates))
+    of_rows = np.empty(groups.rows)
+    of_rows[chain.order] = diagonal
+    return Curvature(of_rows, sparse.csc_array(sparse.hstack(shares, format="csc")), np.concatenate(rates))

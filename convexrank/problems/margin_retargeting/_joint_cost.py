@@ -16,7 +16,6 @@ import numpy as np
 
 from convexrank import divergences
 from convexrank.backend.cached import cached_property
-from convexrank.backend.interruption import MANY, check_time
 from convexrank.data import QueryGroups, check_interval, check_nonnegative, check_vector, read_array
 from convexrank.data.checks.values import LARGEST_ENTRY
 from convexrank.divergences import Divergence, SquaredEuclidean
@@ -254,56 +253,6 @@ class JointCost:
             values += 0.5 * reg * sums(s * s)
             gradient = self.query_weights[self.groups.query] * (self.predictions(s) - r + reg * s)
             return float(self.query_weights @ values), gradient
-
-    def second_order(self, fit: Fit, scores: Array, rows: Array) -> Array:
-        """Return the generalised Hessian of the cost in w, shape (d, d): (3.20) under the constraints.
-
-        Targets of one pool move together, and targets at a bound do not move. An offset removes the mean of the parts
-        that do not move along.
-
-        Parameters
-        ----------
-        fit : Fit
-            The best targets.
-        scores : ndarray, shape (n,)
-            Scores, query by query.
-        rows : ndarray, shape (n, d)
-            Features, query by query.
-        """
-        chain, groups, weights, reg = fit.chain, self.groups, self.query_weights, self.score_reg
-        along, p = rows[chain.order], chain.gather(self.predictions(scores + fit.offsets[groups.query]))
-        if len(rows) >= MANY:
-            check_time()
-        with np.errstate(divide="ignore"):
-            bends, curvature = self.bends(p) + reg, self.divergence._curvature(chain.gather(fit.targets))
-        if len(rows) >= MANY:
-            check_time()
-        hessian = ((weights[groups.query] * bends)[:, None] * along).T @ along
-        if len(rows) >= MANY:
-            check_time()
-        starts, sizes, masses = fit.pool_masses((1.0 + self.target_reg) * curvature)
-        sums = np.add.reduceat(along, starts, axis=0)
-        if len(rows) >= MANY:
-            check_time()
-        hessian -= ((weights[groups.query[starts]] / masses)[:, None] * sums).T @ sums
-        moves = np.repeat(sizes / masses, sizes)  # what a common shift of the predictors does to each target
-        if not self.simplex:
-            return hessian - rank_ones(groups, bends - moves, along, weights) if self.offsets else hessian
-        # on the simplex predictions and targets keep their sums, and an offset takes the mean of the scores out
-        hessian += rank_ones(groups, moves, along, weights)
-        hessian -= rank_ones(groups, p, along, weights)
-        if self.offsets and reg:
-            hessian -= reg * rank_ones(groups, np.ones_like(p), along, weights)
-        return hessian
-
-
-def rank_ones(groups: QueryGroups, vectors: Array, rows: Array, weights: Array) -> Array:
-    """Sum over queries of c (Xᵀv)(Xᵀv)ᵀ / Σv, without those where v adds up to nothing."""
-    if len(rows) >= MANY:
-        check_time()
-    totals, means = groups.sums(vectors), groups.sums(vectors[:, None] * rows)
-    scale = np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), 0.0)
-    return (scale[:, None] * means).T @ means
 
 
 # Sums of margins may exceed what the bounds leave by rounding, and Lemma 8 may be met up to it.

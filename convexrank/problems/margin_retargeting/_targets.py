@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexrank.backend.interruption import check_time
+from convexrank.backend.interruption import MANY, check_time
 from convexrank.data import QueryGroups
-from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, phi_of, rank_ones
+from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, phi_of
 from convexrank.problems.retargeting._grade_blocks import Chain, damped_newton
 
 Array = np.ndarray
@@ -138,6 +138,15 @@ def increasing_roots(
     return x
 
 
+def _rank_ones(groups: QueryGroups, vectors: Array, rows: Array, weights: Array) -> Array:
+    """Sum over queries of c (Xᵀv)(Xᵀv)ᵀ / Σv, without those where v adds up to nothing."""
+    if len(rows) >= MANY:
+        check_time()
+    totals, means = groups.sums(vectors), groups.sums(vectors[:, None] * rows)
+    scale = np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), 0.0)
+    return (scale[:, None] * means).T @ means
+
+
 def fit_weights(cost: JointCost, rows: Array, l2: float, targets: Array, w: Array) -> Array:
     r"""Minimise over weights and offsets with fixed targets: ridge regression, or a generalised linear model.
 
@@ -181,11 +190,11 @@ def fit_weights(cost: JointCost, rows: Array, l2: float, targets: Array, w: Arra
             bends = cost.bends(p) + reg
             hessian = ((weights[query] * bends)[:, None] * rows).T @ rows
             if cost.simplex:
-                hessian -= rank_ones(groups, p, rows, weights)
+                hessian -= _rank_ones(groups, p, rows, weights)
                 if cost.offsets and reg:
-                    hessian -= reg * rank_ones(groups, np.ones_like(p), rows, weights)
+                    hessian -= reg * _rank_ones(groups, np.ones_like(p), rows, weights)
             elif cost.offsets:
-                hessian -= rank_ones(groups, bends, rows, weights)
+                hessian -= _rank_ones(groups, bends, rows, weights)
         value = float(weights @ values) + 0.5 * l2 * float(w @ w)
         gradient = rows.T @ (weights[query] * (p - targets + reg * s)) + l2 * w
         return value, gradient, hessian + l2 * np.eye(len(w))
