@@ -18,7 +18,6 @@ from convexrank.consensus.projections import (
     at,
     corners,
     count_systems,
-    nearest_in_box,
     nearest_in_hull,
 )
 from convexrank.data import (
@@ -42,8 +41,6 @@ Array = np.ndarray
 FEW_SYSTEMS = 20_000
 # Bregman's algorithm stops when value and bound differ by this at most.
 _GAP, _SWEEPS = 1e-13, 100_000
-# Bounds that add up to 1 within this leave one point.
-_ALONE = 1e-13
 # Dense bounds of more nodes take more than 6 GiB.
 _MOST_NODES = 20_000
 # Masses below this would leave 1 for the others.
@@ -223,16 +220,13 @@ def nearest_in_polytope(
     ndarray, shape (n,)
         The projection.
     """
-    low, high = (alpha * bound + (1.0 - alpha) * teleport for bound in (lower, upper))
-    for bound in (low, high):
-        if abs(float(bound.sum()) - 1.0) <= _ALONE:  # one point, which rounding may have moved
-            return bound / bound.sum()
-    free, point = high > low, low.copy()
-    mass = 1.0 - float(low[~free].sum())
-    point[free] = nearest_in_box(low[free], high[free], theta[free], mass)
-    if len(b) and (A @ point > alpha * b + (1.0 - alpha) * (A @ teleport)).any():
-        right = (alpha * b + (1.0 - alpha) * (A @ teleport) - A[:, ~free] @ point[~free]) / mass
-        point[free] = mass * _by_bregman(A[:, free], right, low[free] / mass, high[free] / mass, theta[free])
+    box = Boxes.between(*(alpha * bound[None] + (1.0 - alpha) * teleport for bound in (lower, upper)))
+    free = box.columns
+    point, limits = box.nearest(theta[free])[0], alpha * b + (1.0 - alpha) * (A @ teleport)
+    if len(free) and (A @ point > limits).any():
+        fixed, mass = np.delete(np.arange(len(point)), free), float(box.mass[0])
+        right = (limits - A[:, fixed] @ point[fixed]) / mass
+        point[free] = mass * _by_bregman(A[:, free], right, box.low / mass, box.high / mass, theta[free])
     return point / point.sum()
 
 
