@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from convexrank.data import QueryGroups
-from convexrank.problems.margin_retargeting._targets import increasing_roots
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
+from convexrank.problems.retargeting._link import increasing_roots
 from tests.tolerances import tolerance
 
 

@@ -17,7 +17,6 @@ Offsets, and the multiplier of the sum on the simplex, are roots of increasing f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,13 +25,9 @@ from convexrank.backend.interruption import MANY, check_time
 from convexrank.data import QueryGroups
 from convexrank.problems.margin_retargeting._joint_cost import Fit, JointCost, phi_of
 from convexrank.problems.retargeting._grade_blocks import Chain, damped_newton
+from convexrank.problems.retargeting._link import increasing_roots
 
 Array = np.ndarray
-_ROUNDING = 1e-14
-_STEPS = 200
-
-# Values may be infinite, which is far from zero.
-_HUGE = 1e300
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,54 +83,6 @@ class SquaredTargets(JointCost):
                 return fixed + weight * groups.sizes * offsets - groups.sums(clipped), rise, noise
 
         return increasing_roots(excess, np.zeros(len(groups)))
-
-
-def increasing_roots(
-    evaluate: Callable[[Array], tuple[Array, Array, Array]], start: Array, rounding: float = _ROUNDING
-) -> Array:
-    """Find a root of each of many non-decreasing functions, by Newton's method inside brackets.
-
-    Parameters
-    ----------
-    evaluate : callable
-        Takes one number for each function; returns the values, the slopes, and the size of what the values are a
-        difference of: values are zero up to the rounding of that.
-    start : ndarray, shape (m,)
-        Where to begin; returned where it is a root.
-    rounding : float
-        How small a value is zero, as a share of that size.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-        The roots.
-    """
-    x = start.astype(np.float64, copy=True)
-    low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
-    reach, last = np.ones_like(x), np.full_like(x, np.inf)
-    for step in range(_STEPS):
-        check_time()
-        values, slopes, sizes = evaluate(x)
-        open_ = np.abs(values) > rounding * np.minimum(sizes, _HUGE)
-        low = np.where(open_ & (values < 0), np.maximum(low, x), low)
-        high = np.where(open_ & (values > 0), np.minimum(high, x), high)
-        if not open_.any():
-            break
-        with np.errstate(divide="ignore", invalid="ignore"):
-            moved = x - values / slopes
-            middle = 0.5 * (low + high)
-        inside = (slopes > 0) & (moved > low) & (moved < high) & (np.abs(moved - x) < 1e3 * reach)
-        # where three steps did not bring the value down to a hundredth, the bracket is halved, or widened
-        slow = (step % 3 == 2) & ~(np.abs(values) <= 0.01 * last)
-        fallback = np.where(np.isfinite(middle), middle, x - np.sign(values) * reach)
-        following = np.where(inside & ~slow, moved, fallback)
-        stuck = np.isfinite(middle) & ((middle <= low) | (middle >= high))
-        reach = np.where(np.isfinite(middle), reach, 2.0 * reach)
-        last = np.abs(values) if step % 3 == 2 else last
-        x = np.where(open_ & ~stuck, following, x)
-        if not (open_ & ~stuck).any():
-            break
-    return x
 
 
 def _rank_ones(groups: QueryGroups, vectors: Array, rows: Array, weights: Array) -> Array:
@@ -210,6 +157,7 @@ _HALVINGS = 40
 # How much of the way to the end of the domain a step may take.
 _INSIDE = 0.99
 _ROUNDING_OF_STEPS = 1e-13
+_STEPS = 200
 
 
 @dataclass(frozen=True, eq=False)

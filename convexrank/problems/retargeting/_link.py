@@ -13,14 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
+from convexrank.backend.interruption import check_time
 from convexrank.data import QueryGroups, check_flag
 from convexrank.divergences import KL, BitEntropy, Divergence, GeneralizedI, ItakuraSaito, SquaredEuclidean
 
 Array = np.ndarray
 
-# Newton's method needs about ten; halving, every so often, ends where it fails.
-_STEPS, _PATIENCE = 400, 6
-_ROUNDING = 1e-13
+# Newton's method needs about ten steps; what is zero, and how far infinite values are from it.
+_STEPS, _ROUNDING, _HUGE = 200, 1e-14, 1e300
+# What is zero of the logarithm of a sum.
+_ROUNDED_SUM = 1e-13
 
 
 @dataclass(frozen=True)
@@ -109,14 +111,15 @@ class TargetLink:
         if isinstance(self.divergence, GeneralizedI) and self.divergence.shift == 0:
             return below - np.log(groups.sums(np.exp(below)))[groups.query]
         middle = self.divergence._slope(1.0 / groups.sizes)
-        return below + _level(self._sums(below, groups, floor), middle, -groups.minima(below))[groups.query]
+        return below + increasing_roots(self._sums(below, groups, floor), middle, _ROUNDED_SUM)[groups.query]
 
     def _sums(
         self, below: Array, groups: QueryGroups, floor: float
-    ) -> Callable[[Array], tuple[Array, Array]]:
+    ) -> Callable[[Array], tuple[Array, Array, Array]]:
+        """The logarithm of the sum of a link is nearly straight: exponentials take one step."""
         slopes = self.divergence.dual_domain
 
-        def sums(level: Array) -> tuple[Array, Array]:
+        def sums(level: Array) -> tuple[Array, Array, Array]:
             natural = below + level[groups.query]
             # beyond the last slope the link is infinite, before the first one it is nothing
             inside, past = slopes.contains(natural), natural >= slopes.upper
@@ -126,7 +129,11 @@ class TargetLink:
                     inside & (values > floor), 1.0 / np.asarray(self.divergence._curvature(values)), 0.0
                 )
                 values = np.where(inside, values, np.where(past, np.inf, -np.inf))
-            return groups.sums(np.maximum(values, floor)), groups.sums(rates)
+                total = groups.sums(np.maximum(values, floor))
+                known = total > 0.0  # some links have values below 0
+                slope = np.nan_to_num(groups.sums(rates) / np.where(known, total, 1.0), posinf=0.0)
+                excess = np.where(known, np.log(total), total - 1.0)
+                return excess, slope, 1.0 + np.abs(level) * slope
 
         return sums
 
@@ -143,26 +150,52 @@ def _level_of_squares(below: Array, groups: QueryGroups, floor: float) -> Array:
         active = still
 
 
-def _level(sums: Callable[[Array], tuple[Array, Array]], start: Array, width: Array) -> Array:
-    """Find where each increasing sum passes 1: Newton's method in a bracket, which is halved where it is slow."""
-    low, high, level = start, start + width, start
-    done = np.zeros(len(start), dtype=bool)
-    for count in range(_STEPS):
-        total, rate = sums(level)
-        short = total < 1.0
-        low, high = np.where(short, level, low), np.where(short, high, level)
-        with np.errstate(all="ignore"):
-            # the logarithm of the sum of a link is nearly straight: exponentials take one step
-            excess = np.where(total > 0, total * np.log(total), total - 1.0)
-            newton = level - excess / rate
-        trusted = (newton >= low) & (newton <= high) & (count % _PATIENCE < _PATIENCE - 1)
-        proposed = np.where(trusted, newton, 0.5 * (low + high))
-        still = np.abs(proposed - level) <= _ROUNDING * np.maximum(1.0, np.abs(level))
-        level = np.where(done, level, proposed)
-        done |= still
-        if done.all():
+def increasing_roots(
+    evaluate: Callable[[Array], tuple[Array, Array, Array]], start: Array, rounding: float = _ROUNDING
+) -> Array:
+    """Find a root of each of many non-decreasing functions, by Newton's method inside brackets.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Takes one number for each function; returns the values, the slopes, and the size of what the values are a
+        difference of: values are zero up to the rounding of that.
+    start : ndarray, shape (m,)
+        Where to begin; returned where it is a root.
+    rounding : float
+        How small a value is zero, as a share of that size.
+
+    Returns
+    -------
+    ndarray, shape (m,)
+        The roots.
+    """
+    x = start.astype(np.float64, copy=True)
+    low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
+    reach, last = np.ones_like(x), np.full_like(x, np.inf)
+    for step in range(_STEPS):
+        check_time()
+        values, slopes, sizes = evaluate(x)
+        open_ = np.abs(values) > rounding * np.minimum(sizes, _HUGE)
+        low = np.where(open_ & (values < 0), np.maximum(low, x), low)
+        high = np.where(open_ & (values > 0), np.minimum(high, x), high)
+        if not open_.any():
             break
-    return level
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = x - values / slopes
+            middle = 0.5 * (low + high)
+        inside = (slopes > 0) & (moved > low) & (moved < high) & (np.abs(moved - x) < 1e3 * reach)
+        # where three steps did not bring the value down to a hundredth, the bracket is halved, or widened
+        slow = (step % 3 == 2) & ~(np.abs(values) <= 0.01 * last)
+        fallback = np.where(np.isfinite(middle), middle, x - np.sign(values) * reach)
+        following = np.where(inside & ~slow, moved, fallback)
+        stuck = np.isfinite(middle) & ((middle <= low) | (middle >= high))
+        reach = np.where(np.isfinite(middle), reach, 2.0 * reach)
+        last = np.abs(values) if step % 3 == 2 else last
+        x = np.where(open_ & ~stuck, following, x)
+        if not (open_ & ~stuck).any():
+            break
+    return x
 
 
 def target_link(divergence: Divergence, simplex: bool, offsets: bool | None) -> TargetLink:
