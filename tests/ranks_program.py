@@ -248,7 +248,7 @@ def mesh_of() -> Any:
 
 
 def on_mesh(solver: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """Solutions of ranks of a graph with their certificates, and the certificate of the start."""
+    """Solutions of ranks of a graph with their certificates, and the certificate of a point after one step."""
     import convexrank as cr
 
     found = {}
@@ -256,13 +256,13 @@ def on_mesh(solver: Any, names: tuple[str, ...]) -> dict[str, Any]:
         warnings.simplefilter("ignore", cr.ConvergenceWarning)
         for name in names:
             problem = graph_ranks()[name]
-            solution, start = problem.solve(solver, tol=2e-13), problem.solve(solver, max_iter=0)
+            solution, rough = problem.solve(solver, tol=2e-13), problem.solve(solver, max_iter=1)
             found[name] = {
                 "x": solution.x.tolist(),
                 "bits": solution.x.tobytes().hex(),
                 "said": [solution.status.name, solution.iterations],
                 "gap": solution.gap,
-                "rough": start.gap,
+                "rough": [rough.gap, rough.x.tolist()],
             }
     return found
 
@@ -295,12 +295,15 @@ def mesh_ends(rank: int, count: int) -> dict[str, Any]:
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cr.ConvergenceWarning)
+        forgetful = Forgetful(graph, 0.9).solve(
+            solver, max_iter=8
+        )  # past the start, where sizes prove as much
         late = ended(time_limit=0.3, callback=lambda _: time.sleep(0.2 if rank == 0 else 0.0))
         found = {
             "late": late,
             "stopped": ended(callback=lambda state: last and state.iteration == 2),
             "interrupted": ended(callback=interrupted),
-            "forgetful": Forgetful(graph, 0.9).solve(solver, max_iter=0).gap,
+            "forgetful": [forgetful.gap, cr.problems.PageRank(graph, 0.9).certificate(forgetful.x).gap],
         }
     signal.signal(signal.SIGINT, handler)
     found["failing"] = message_of(lambda: ended(callback=failing))
