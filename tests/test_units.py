@@ -396,3 +396,25 @@ def test_features_in_units_are_made_once_for_a_path(sparsely):
         assert np.shares_memory(*values) == ("sample_weight" not in changed), changed
     assert first.converged
     assert len(pickle.dumps(problem)) == size
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e9, 1e12])
+@pytest.mark.parametrize("penalty", ["l2", "l1", None])
+@pytest.mark.parametrize("kind", ["LearnedDivergence", "MarginRetargeting"])
+def test_targets_of_any_size_have_the_same_minimum(kind, penalty, scale):
+    """With w the targets grow, the value with their square: no ball for scores of size 1 may say that 0 is near."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.round(4.0 * (X @ [1.0, -1.0, 0.5] + 0.3 * rng.normal(size=60)))
+
+    def solved(unit):
+        strength = {} if penalty is None else {penalty: 1e-2 * (unit if penalty == "l1" else 1.0)}
+        if kind == "LearnedDivergence":
+            return cr.problems.LearnedDivergence(X, unit * y, strong=0.5, smooth=5.0, **strength).solve()
+        return cr.problems.MarginRetargeting(X, unit * y, None, margin=unit, **strength).solve()
+
+    small, large = solved(1.0), solved(scale)
+    assert (small.converged, large.converged) == (True, True)
+    allowed = small.gap + large.gap / scale**2
+    assert large.value / scale**2 == pytest.approx(small.value, rel=tolerance("summation"), abs=allowed)
+    assert allowed <= 1e-6 * small.value

@@ -422,6 +422,8 @@ class InUnits:
         Takes w, a width and the lengths of rows to a tangent, whose rounding is for rows of these lengths.
     size : float
         The size of the risk, beside which l2 may be weak; at least 1.
+    score : float
+        The size of the scores that the risk is about; at least 1.
     """
 
     given: LinearRisk
@@ -429,6 +431,7 @@ class InUnits:
     scales: Array
     minorant_of: Callable[[Array, float, Array], Minorant]
     size: float = 1.0
+    score: float = 1.0
 
     @property
     def metric(self) -> str:
@@ -473,7 +476,7 @@ class InUnits:
         )
 
     def _length_scale(self) -> float:
-        return self.given.length_scale() if self._alike else long(float(self._lengths.max()))
+        return self.given.length_scale() if self._alike else self.score * long(float(self._lengths.max()))
 
     @cached_property
     def _lengths(self) -> Array:

@@ -72,6 +72,8 @@ _DTYPES = {"float64": np.float64, "float32": np.float32}
 _CERTAIN = 1e-9
 # From this size of a risk on it matters how l2 compares with the features alone.
 _COUNTS = 2e9
+# From this size on the scores that a risk is about are large: those of losses of margins are about 1.
+_LARGE_SCALE = 100.0
 
 # A loss e^(-z) is below 1e-5 of its size at 0 beyond this difference of scores.
 _SPREAD = 12.0
@@ -576,7 +578,7 @@ class LinearScores(Problem):
         if not penalty.bounded:
             radius = certificate_radius(penalty, self._risk_infimum, w, value, self._length_scale)[1]
         found = penalty.gap(w, self.l2 * w - gradient, radius)
-        if not value > self._weak_beyond:
+        if not self._is_weak_beside(value):
             return found
         return min(found, self._with_a_ball.gap_estimate(w, value, gradient))
 
@@ -664,9 +666,25 @@ class LinearScores(Problem):
 
     @cached_property
     def _length_scale(self) -> float:
-        """A large length of w in the units of the features: scores are of size 1 in each column, or 100 altogether."""
+        """A large length of w in the units of the features: scores are of size 1 in each column, or 100 altogether.
+
+        Where the risk is about larger scores they are as many times larger.
+        """
         longest = float(self._row_lengths.max()) if self._held.in_memory else self.X.longest
-        return long(longest, float(self._column_scales.max()))
+        return self._score_scale * long(longest, float(self._column_scales.max()))
+
+    @cached_property
+    def _score_scale(self) -> float:
+        """The size of scores that the risk is about where that is large, as with large targets; else 1.
+
+        It is how far all scores have to move for the risk where they are 0 to fall by its own size.
+        """
+        if self._stream is not None:
+            return 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            risk, slope = self._risk_and_score_gradient(np.zeros(self.rows))
+            scale = risk / float(np.abs(slope).sum()) if slope.any() else 1.0
+        return scale if _LARGE_SCALE < scale < math.inf else 1.0
 
     @property
     def _row_counts(self) -> Array | None:
@@ -720,7 +738,7 @@ class LinearScores(Problem):
             return problem._in_units.certificate(w, given)
         found = certify(problem._linear_risk(), w, given)
         enough = _CERTAIN * max(1.0, abs(found.value))
-        if found.gap <= enough or not found.value > problem._weak_beyond:
+        if found.gap <= enough or not problem._is_weak_beside(found.value):
             return found
         ball = problem._with_a_ball
         near = ball.certificate(w, given)
@@ -742,17 +760,30 @@ class LinearScores(Problem):
         """The value beside which the penalty is weak and magnifies rounding, so that a ball as of none proves more."""
         if self._stream is not None or self.penalty.ball is not None:
             return math.inf
-        found = weak_beyond(self.penalty, self._column_scales)
+        return self._weak_beyond_of(self.penalty)
+
+    def _weak_beyond_of(self, penalty: Penalty) -> float:
+        found = weak_beyond(penalty, self._column_scales)
         # units of the features alone: those with l2 are the same where it does not count beside these
-        return found if found < _COUNTS else weak_beyond(self.penalty, self._scales_beside(math.inf))
+        return found if found < _COUNTS else weak_beyond(penalty, self._scales_beside(math.inf))
+
+    def _is_weak_beside(self, value: float) -> bool:
+        """Whether the penalty is weak beside a value, in units of the scores that the risk is about."""
+        if not value > self._weak_beyond:
+            return False
+        unit = self._score_scale
+        return unit == 1.0 or value / unit**2 > self._weak_beyond_of(
+            replace(self.penalty, l1=self.penalty.l1 / unit)
+        )
 
     @cached_property
     def _with_a_ball(self) -> InUnits:
         """The problem with a ball, without penalties that are weak beside the risk where all scores are equal."""
-        return self._made_in_units(self._size)
+        return self._made_in_units(max(self._size / self._score_scale**2, 1.0))
 
     def _made_in_units(self, size: float = 1.0) -> InUnits:
-        return InUnits(self._linear_risk(), self.X, self._scales_beside(size), self._minorant_of, size)
+        scales = self._scales_beside(size)
+        return InUnits(self._linear_risk(), self.X, scales, self._minorant_of, size, self._score_scale)
 
     def _in_balls(self) -> InBalls:
         def dual() -> Any:
