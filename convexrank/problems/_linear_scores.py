@@ -578,7 +578,7 @@ class LinearScores(Problem):
         if not penalty.bounded:
             radius = certificate_radius(penalty, self._risk_infimum, w, value, self._length_scale)[1]
         found = penalty.gap(w, self.l2 * w - gradient, radius)
-        if not self._is_weak_beside(value):
+        if not (value > self._weak_beyond and self._is_weak_beside(value)):
             return found
         return min(found, self._with_a_ball.gap_estimate(w, value, gradient))
 
@@ -738,7 +738,9 @@ class LinearScores(Problem):
             return problem._in_units.certificate(w, given)
         found = certify(problem._linear_risk(), w, given)
         enough = _CERTAIN * max(1.0, abs(found.value))
-        if found.gap <= enough or not problem._is_weak_beside(found.value):
+        if found.gap <= enough or not found.value > problem._weak_beyond:
+            return found
+        if not problem._is_weak_beside(found.value):
             return found
         ball = problem._with_a_ball
         near = ball.certificate(w, given)
@@ -768,9 +770,7 @@ class LinearScores(Problem):
         return found if found < _COUNTS else weak_beyond(penalty, self._scales_beside(math.inf))
 
     def _is_weak_beside(self, value: float) -> bool:
-        """Whether the penalty is weak beside a value, in units of the scores that the risk is about."""
-        if not value > self._weak_beyond:
-            return False
+        """Whether a penalty that is weak beside a value is so in units of the scores that the risk is about."""
         unit = self._score_scale
         return unit == 1.0 or value / unit**2 > self._weak_beyond_of(
             replace(self.penalty, l1=self.penalty.l1 / unit)
