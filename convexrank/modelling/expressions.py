@@ -169,8 +169,8 @@ class Node:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            f"{self} is no condition: a risk is one expression for all scores; maximum, positive parts and losses "
-            "say what depends on them."
+            f"{self} is no condition: a risk is one expression for all scores; write maximum, hinge or another loss "
+            "in place of a condition."
         )
 
     def __eq__(self, other: object) -> bool:
