@@ -95,6 +95,7 @@ def test_a_loss_that_falls_where_the_formulation_rises_does_not_agree():
     assert not report.agrees
     (hint,) = [line for line in report.hints if "falls where" in line]
     assert "f = -2 / pairs × Push + 3" in hint
+    assert any("f = -1 / pairs × Push + 0;" in line for line in hinges(lambda s, y: -hinge(s, y)).hints)
     assert hinges(lambda scores, y: -hinge(scores, y) * len(margins(scores, y)), scale=-1.0).agrees
 
 

@@ -679,7 +679,7 @@ class LinearScores(Problem):
 
         It is how far all scores have to move for the risk where they are 0 to fall by its own size.
         """
-        if self._stream is not None:
+        if self._stream is not None:  # a rank sees its own rows alone; a penalty bounds w there
             return 1.0
         with np.errstate(over="ignore", invalid="ignore"):
             risk, slope = self._risk_and_score_gradient(np.zeros(self.rows))
@@ -740,7 +740,7 @@ class LinearScores(Problem):
         enough = _CERTAIN * max(1.0, abs(found.value))
         if found.gap <= enough or not found.value > problem._weak_beyond:
             return found
-        if not problem._is_weak_beside(found.value):
+        if not problem._is_weak_beside(found.value):  # asked last: it may evaluate the risk
             return found
         ball = problem._with_a_ball
         near = ball.certificate(w, given)

@@ -286,7 +286,7 @@ def hints_of(
         opposite = replace(scale, factor=-scale.factor)
         return (
             f"hint: f falls where the formulation rises: f = {opposite.formula} × {formulation.kind.__name__} "
-            f"+ {-scale.shift:.6g}; minimise -f, or pass a scale below 0 if f is to be maximised",
+            f"+ {0.0 - scale.shift:.6g}; minimise -f, or pass a scale below 0 if f is to be maximised",
         )
     found = []
     share = fitted.share if fitted is not None else 0.0
