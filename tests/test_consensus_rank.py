@@ -137,6 +137,21 @@ def test_flows_out_of_balance_have_no_value():
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rare", [1e-9, 1e-12])
+def test_groups_that_hardly_recommend_each_other_are_in_balance(seed, rare):
+    """What goes from one to the other comes back, to all digits, although it is far below the balance of a node."""
+    rng, n = np.random.default_rng(seed), 6
+    sets = [np.eye(n)[:, (i // 3) * 3 :][:, :3] @ rng.dirichlet(np.full(3, 0.4), 2).T for i in range(n)]
+    problem = ConsensusRank([own.T for own in sets], 1.0 - rare, "pessimistic", rng.random(n) + 0.01)
+    point = problem.project_feasible(rng.random(problem.shape))
+    there = problem.candidates * point[:, None]
+    away, back = there[problem.owners < 3, 3:].sum(), there[problem.owners >= 3, :3].sum()
+    assert away == pytest.approx(back, rel=tolerance("rank by elimination"))
+    certificate, proved = problem.certificate(point), problem.prove(point)
+    assert certificate.gap == pytest.approx(proved.gap, rel=tolerance("small problems"))
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_no_gap_is_wider_than_consensus_of_nodes_can_be(seed):
     """Distances are from 0 to log n, also where alpha is so near 1 that multipliers are all rounding."""
     rng = np.random.default_rng(seed)

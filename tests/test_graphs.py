@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from scipy import sparse
 from scipy.io import mmwrite
 
 import convexrank as cr
-from convexrank.graphs import build
+from convexrank.graphs import build, elimination
 from tests.tolerances import tolerance
 
 DANGLING = ("teleport", "uniform", "drop")
@@ -338,3 +339,38 @@ def test_sums_over_rows_of_every_short_length_are_exact(weighted):
     x = np.arange(1.0, 11.0) ** 3
     expected = [sum(weights[e] * x[source[e]] for e in np.flatnonzero(target == node)) for node in range(10)]
     assert graph.pull(x).tolist() == expected
+
+
+@pytest.mark.parametrize("rare", [0.1, 1e-9, 1e-15])
+@pytest.mark.parametrize("n", [1, 2, 7, 12])
+def test_elimination_has_all_digits_where_some_nodes_hardly_lead_to_others(n, rare, monkeypatch):
+    """Against exact fractions: moves between two halves are rare, and these alone tell the share of each half."""
+    monkeypatch.setattr(elimination, "_PANEL", 5)
+    rng = np.random.default_rng(n)
+    halves = np.arange(n) % 2 == np.arange(n)[:, None] % 2
+    P = rng.dirichlet(np.full(n, 0.3), n) * np.where(halves, 1.0, rare) + 1e-3 * rare
+    P /= P.sum(axis=1, keepdims=True)
+    rewards = rng.normal(size=n)
+    off = [[Fraction(move) for move in row] for row in P.tolist()]
+    # (I − P)h + c = rewards with h = 0 at the first node: c takes its place; the same matrix tells the shares
+    rows = [[(sum(row) if i == j else 0) - row[j] for j in range(n)] for i, row in enumerate(off)]
+    for row in rows:
+        row[0] = Fraction(1)
+    shares = solved_exactly([list(column) for column in zip(*rows, strict=True)], [1] + [0] * (n - 1))
+    h = solved_exactly(rows, [Fraction(reward) for reward in rewards.tolist()])
+    found = elimination.Elimination.of(P)
+    np.testing.assert_allclose(found.stationary(), shares, rtol=tolerance("rank by elimination"))
+    ours, expected = found.poisson(rewards), np.append(0.0, h[1:])
+    assert np.abs(ours - ours[0] - expected).max() <= tolerance("summation") * np.abs(expected).max()
+
+
+def solved_exactly(rows, right):
+    """By Gauss's method in fractions."""
+    rows = [[*row, value] for row, value in zip(rows, right, strict=True)]
+    for k in range(len(rows)):
+        pivot = next(i for i in range(k, len(rows)) if rows[i][k])
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [entry / rows[k][k] for entry in rows[k]]
+        for i in set(range(len(rows))) - {k}:
+            rows[i] = [x - rows[i][k] * y for x, y in zip(rows[i], rows[k], strict=True)]
+    return [float(row[-1]) for row in rows]

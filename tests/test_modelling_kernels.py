@@ -699,9 +699,14 @@ def test_running_log_sums_begin_anew(n, backend, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
     begun = [max([0, *np.flatnonzero(firsts[: k + 1])]) for k in range(n)]
     expected = [np.logaddexp.reduce(exponents[start : k + 1]) for k, start in enumerate(begun)]
+
+    @jax.jit  # alone, each operation is a program of its own
+    def sums_and_slope(x):
+        found, pulled = jax.vjp(lambda x: jax_reading._running_log_sums(x, firsts), x)
+        return found, pulled(jax.numpy.asarray(costs))[0]
+
     with jax.enable_x64(True):
-        found = jax_reading._running_log_sums(jax.numpy.asarray(exponents), firsts)
-        slope = jax.grad(lambda x: jax_reading._running_log_sums(x, firsts) @ costs)(exponents)
+        found, slope = sums_and_slope(exponents)
     np.testing.assert_allclose(found, expected, rtol=tolerance("summation"))
     shares = [
         [math.exp(exponents[i] - expected[k]) if begun[k] <= i <= k else 0.0 for i in range(n)]

@@ -23,6 +23,7 @@ from convexrank.data import (
     read_array,
 )
 from convexrank.data.nodes import numbers_of
+from convexrank.graphs.elimination import Elimination
 
 Array = np.ndarray
 
@@ -429,22 +430,6 @@ def _as_matrix(operator: Transition) -> Any:
     return operator.dense() if operator.graph.n <= _FEW else operator
 
 
-def _by_elimination(P: Array, first: int) -> Array:
-    """Eliminate node after node; without a difference, so that all digits of the least rank are right.
-
-    Every node leads to the first one.
-    """
-    n = len(P)
-    order = np.append(first, np.delete(np.arange(n), first))
-    follow, ranks = P.T[np.ix_(order, order)], np.ones(n)
-    for k in range(n - 1, 0, -1):
-        follow[:k, k] /= follow[k, :k].sum()
-        follow[:k, :k] += np.outer(follow[:k, k], follow[k, :k])
-    for k in range(1, n):
-        ranks[k] = ranks[:k] @ follow[:k, k]
-    return (ranks / ranks.sum())[np.argsort(order)]
-
-
 def stationary(operator: Transition) -> Array:
     r"""Return the distribution π with :math:`P\pi = \pi`, to rounding.
 
@@ -461,11 +446,6 @@ def stationary(operator: Transition) -> Array:
     ndarray, shape (n,)
         The distribution. O(m · log(precision)/log α).
 
-    References
-    ----------
-    W. Grassmann, M. Taksar, D. Heyman, Regenerative analysis and steady state distributions for Markov chains,
-    Operations Research 33 (1985), for the elimination.
-
     Examples
     --------
     >>> import convexrank as cr
@@ -474,7 +454,7 @@ def stationary(operator: Transition) -> Array:
     """
     w, shortest, since, P = operator.teleport.copy(), np.inf, 0, _as_matrix(operator)
     if isinstance(P, np.ndarray):
-        return _by_elimination(P, int(np.argmax(w)))
+        return Elimination.of(P.T).stationary()
     while since < _PATIENCE:
         image = P @ w
         image /= image.sum()
@@ -491,8 +471,8 @@ def solve_poisson(operator: Transition, right: Array) -> Array:
     r"""Solve :math:`(I - P^\top)s = b - c1` for s and the constant c, :math:`c = \langle\pi, b\rangle`.
 
     The series :math:`\sum_k (P^\top)^k b`, in which constants do not count: the spread of a term, its largest less its
-    smallest entry, is at most α times that of the term before. The solution is unique up to a constant. Of few nodes it
-    is that of a linear system.
+    smallest entry, is at most α times that of the term before. The solution is unique up to a constant. Few nodes are
+    eliminated.
 
     Parameters
     ----------
@@ -517,8 +497,7 @@ def solve_poisson(operator: Transition, right: Array) -> Array:
     """
     term, backwards = right - right.mean(), _as_matrix(operator).T
     if isinstance(backwards, np.ndarray):
-        n = len(term)
-        found = np.linalg.lstsq(np.eye(n) - backwards + 1.0 / n, term, rcond=None)[0]
+        found = Elimination.of(backwards).poisson(right)
         return found - found.mean()
     total = term.copy()
     while float(np.ptp(term)) > _NEGLIGIBLE * float(np.ptp(total)):

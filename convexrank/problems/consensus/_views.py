@@ -11,7 +11,8 @@ from convexrank.consensus.candidates import Absorbed
 from convexrank.core.certificates import lower_bound
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.results import Certificate, CertificateError
-from convexrank.problems.consensus._reference import fixed_point, poisson, stationary
+from convexrank.graphs.elimination import Elimination
+from convexrank.problems.consensus._reference import fixed_point
 
 Array = np.ndarray
 
@@ -65,7 +66,7 @@ class Pessimistic:
         shares = np.where(
             totals[owners] > 0.0, flows / np.maximum(totals, _TINY)[owners], 1.0 / counts[owners]
         )
-        return shares * stationary(self.absorbed.mixtures(shares))[owners]
+        return shares * Elimination.of(self.absorbed.mixtures(shares)).stationary()[owners]
 
     def ranks(self, x: Array) -> Array:
         """Sum the flows of each node."""
@@ -87,17 +88,24 @@ class Pessimistic:
         """The largest candidate of every node against s, by log-sum-exp."""
         owners, candidates = self.absorbed.owners, self.absorbed.candidates
         heights = np.full(self.absorbed.n, -np.inf)
-        np.maximum.at(heights, owners, _negative_entropy(candidates) + s[owners] - candidates @ s)
+        # products of differences: with nodes that hardly lead to others s has large ones
+        np.maximum.at(heights, owners, _negative_entropy(candidates) + self._rises(s))
         top = float(heights.max())
         return top + math.log(float(np.exp(heights - top).sum()))
+
+    def _rises(self, s: Array) -> Array:
+        """How much higher s is at each candidate's node than it is on average where that leads."""
+        steps = s[self.absorbed.owners][:, None] - s
+        return np.sum(self.absorbed.candidates * steps, axis=1)
 
     def certificate(self, x: Array) -> Certificate:
         """Bound by the dual."""
         value = self.objective(x)
         if not math.isfinite(value):
             return Certificate(math.inf, value, -math.inf)
-        lower = -self.dual(self.multipliers(x))
-        error = _ROUNDING * max(1.0, abs(value))
+        s = self.multipliers(x)
+        lower = -self.dual(s)
+        error = _ROUNDING * max(1.0, abs(value), float(np.abs(self._rises(s)).max()))
         gap = max(value - lower, 0.0) + error
         return Certificate(gap, value, lower_bound(value, gap, error))
 
@@ -106,7 +114,7 @@ class Pessimistic:
         w = np.maximum(self.ranks(x), _TINY)
         gains = _negative_entropy(self.absorbed.candidates)
         mean = np.bincount(self.absorbed.owners, x * gains, self.absorbed.n)
-        found = -poisson(self.recommendations(x), w / w.sum(), mean / w - np.log(w))
+        found = -Elimination.of(self.recommendations(x)).poisson(mean / w - np.log(w))
         # zeros prove that no distance is above log n, where the others are all rounding
         return min((np.zeros_like(w), found), key=self.dual)
 
@@ -156,7 +164,7 @@ class Optimistic:
 
     def ranks(self, x: Array) -> Array:
         """PageRank of the recommendations."""
-        return stationary(_distribution(x))
+        return Elimination.of(_distribution(x)).stationary()
 
     def recommendations(self, x: Array) -> Array:
         """The point itself."""
@@ -172,7 +180,7 @@ class Optimistic:
         w = self.ranks(x)
         logarithms = np.log(np.maximum(w, _TINY))
         costs = _negative_entropy(x) - x @ logarithms
-        return w, logarithms + poisson(x, w, -costs)
+        return w, logarithms + Elimination.of(x).poisson(-costs)
 
     def improve(self, x: Array) -> Array:
         """One step: a policy improvement on the cost linearised in w, which never raises the objective."""
@@ -224,7 +232,7 @@ class Projection:
 
     def apply_map(self, x: Array) -> Array:
         """Return the PageRank of the projections of w."""
-        return stationary(self.recommendations(x))
+        return Elimination.of(self.recommendations(x)).stationary()
 
     def certificate(self, x: Array) -> Certificate:
         """The residual ‖Tw − w‖₁ with T the projections of w, by that name."""
