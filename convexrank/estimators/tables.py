@@ -96,7 +96,7 @@ class _NotANumberError(ValueError):
 
 def is_gap(entry: Any) -> bool:
     """Return whether an entry says that a value is missing."""
-    return is_missing(entry) or (isinstance(entry, str) and entry.strip().lower() in _GAPS)
+    return entry.strip().lower() in _GAPS if isinstance(entry, str) else is_missing(entry)
 
 
 def has_name(name: str) -> bool:
@@ -183,19 +183,21 @@ def _read(column: Array, kind: str, decimal: str) -> Any:
         if huge.any():
             raise _NotANumberError(float(values[huge][0]))
         return values[:, None]
-    texts = [(_MISSING if kind == "category" else "") if is_gap(entry) else _word(entry) for entry in column]
+    gap = _MISSING if kind == "category" else ""
+    texts = [_word(entry, gap) for entry in column]
     return texts if kind == "text" else np.array(texts, dtype=object)[:, None]
 
 
-def _word(entry: Any) -> str:
+def _word(entry: Any, gap: str) -> str:
     """An entry as a text; where a column has gaps, pandas makes floats of integers."""
+    if isinstance(entry, str):
+        return gap if is_gap(entry) else entry.strip()
     whole = isinstance(entry, float | np.floating) and float(entry).is_integer()
-    return str(int(entry) if whole else entry).strip()
+    return gap if is_gap(entry) else str(int(entry) if whole else entry).strip()
 
 
 def _number(entry: Any, decimal: str) -> float:
-    if is_gap(entry):
-        return np.nan
+    """An entry as a float, NaN for a gap; most entries are numbers, so that gaps are looked for last."""
     try:
         # where a comma is the decimal sign, a point is none: it may stand between thousands
         return float(
@@ -206,6 +208,8 @@ def _number(entry: Any, decimal: str) -> float:
     except OverflowError:
         return np.inf
     except (TypeError, ValueError):
+        if is_gap(entry):
+            return np.nan
         raise _NotANumberError(entry) from None
 
 
@@ -344,7 +348,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.left_out_ = {name: "it has no name" for name in columns if not has_name(name)}
         self.left_out_ |= dict.fromkeys(dropped, "drop")
         self.kinds_, self._encoders = {}, {}
-        for name, values in all_read(used, kinds, decimal).items():
+        read = all_read(used, kinds, decimal)
+        for name, values in read.items():
             kind = kinds[name]
             encoder = ENCODERS[kind](values, rarest, most)
             if isinstance(encoder, str):
@@ -353,7 +358,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 self.kinds_[name], self._encoders[name] = kind, encoder
         if not self._encoders:
             raise ValueError(f"X has no column with something to learn from: {shown(self.left_out_)}.")
-        self.means_ = np.asarray(self._features(columns).mean(axis=0)).ravel()
+        self.means_ = np.asarray(self._encoded(read).mean(axis=0)).ravel()
         return self
 
     def transform(self, X: Any) -> Any:
@@ -379,8 +384,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"X has no columns {shown(lost)}, expected those of the fit: {shown(list(self.kinds_))}."
             )
-        read = all_read(columns, self.kinds_, self.decimal)
-        parts = [self._encoders[name].transform(values) for name, values in read.items()]
+        return self._encoded(all_read(columns, self.kinds_, self.decimal))
+
+    def _encoded(self, read: dict[str, Any]) -> Any:
+        """Columns as they are read, those of other names left out, as features."""
+        parts = [encoder.transform(read[name]) for name, encoder in self._encoders.items()]
         made = sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts]))
         entries = math.prod(cast(tuple[int, int], made.shape))
         return made if self.sparse_output and 2 * made.nnz < entries else made.toarray()
