@@ -123,8 +123,8 @@ def test_the_dual_has_the_optimum_of_the_primal(seed):
 
 # --- planted bugs -----------------------------------------------------------------------------------------------------
 
-# First those that, between them, show all bugs, by how many they show a second.
-SEEDS = tuple(dict.fromkeys((14, 17, 64, 6, 15, 4, 94, 65, 0, 47, 52, 12, *range(30))))
+# First those that, between them, show all bugs, by how many more they show per second than those before.
+SEEDS = tuple(dict.fromkeys((42, 64, 6, 108, 15, 4, 94, 17, 65, 47, 52, 12, *range(30))))
 
 
 def twice(function):
