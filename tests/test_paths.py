@@ -12,6 +12,7 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.core import paths
+from tests.tolerances import tolerance
 
 
 def data(seed=0, rows=90, columns=12):
@@ -116,6 +117,23 @@ def test_a_path_over_p_without_penalty():
         # refused before anything is solved, so that no point is lost
         cr.path(design, l1=[0.3, 0.0], metric=lambda *args: solved.append(args) or 0.0, validation=(X, y))
     assert not solved
+
+
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_minimum_at_zero_is_zero_from_anywhere(seed):
+    """It was some 1e-12, whose order is that of rounding, and was judged like one that is learned."""
+    rng = np.random.default_rng(seed)
+    problem = cr.problems.PartialAUC(rng.normal(size=(60, 2)), rng.random(60) < 0.4, max_fpr=0.1, l2=0.01)
+    from_zero = problem.solve(tol=1e-9)
+    assert not from_zero.x.any()
+    last = cr.path(problem, max_fpr=[1.0, 0.1], tol=1e-9)[-1]
+    for solution in (last, problem.solve(x0=np.ones(2), tol=1e-9)):
+        assert not solution.x.any()
+        assert solution.converged
+        assert solution.value == pytest.approx(from_zero.value, rel=tolerance("summation"))
+        assert f"{solution.certificate}" in solution.message
+        assert solution.value - solution.certificate.lower_bound <= 1e-9
 
 
 def test_a_metric_stops_the_path_and_chooses():

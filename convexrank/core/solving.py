@@ -19,12 +19,24 @@ from convexrank.backend.interruption import Block, OutOfTimeError, ending_after,
 from convexrank.backend.jax_oracles import is_mesh
 from convexrank.backend.progress import LOGGER, level_of_caller
 from convexrank.core import capabilities
-from convexrank.core.capabilities import Advice, Face, Method, Ordered, Solvable, SolverLike, members
-from convexrank.core.loop import STOPPED, Options, iterate, moment_after
+from convexrank.core.capabilities import (
+    Advice,
+    Face,
+    Method,
+    Ordered,
+    Solvable,
+    SolverLike,
+    members,
+    value_at,
+)
+from convexrank.core.loop import STOPPED, Options, certificate_of, iterate, moment_after, scale_of
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import check_flag, check_function, check_integer, check_path, check_positive, shown
 
 __all__ = ["SOLVERS", "available", "class_at", "load", "resolve", "solve"]
+
+# An answer of less than this share of its start's size may be 0 and rounding; rounding of values, per max(1, |value|).
+_NEAR_ZERO, _ROUNDING = 1e-3, 4e-15
 
 # Name, and where its class is: a solve imports the method that it runs and no other. To add a solver, add one line.
 SOLVERS = {
@@ -317,6 +329,24 @@ def _about_order(problem: Solvable, solution: Solution, top: int) -> str:
     return f"{solution.message}; {tied}"
 
 
+def _without_rounding(problem: Solvable, solution: Solution, tol: float, size: float) -> Solution:
+    """Return w = 0 in place of an answer that is 0 and rounding beside where the solve began, if it is no worse.
+
+    The order of such an answer's scores says nothing, and looks like one that was learned.
+    """
+    x, scale = solution.x, scale_of(solution.value)
+    if not (solution.converged and x.any() and float(np.abs(x).max()) <= _NEAR_ZERO * size):
+        return solution
+    zero = problem.start()
+    if zero.any() or not value_at(problem, zero) <= solution.value + _ROUNDING * scale:
+        return solution
+    found = certificate_of(problem, zero, solution.witness, math.inf)
+    if found.kind != solution.certificate.kind or not found.gap <= tol * scale:
+        return solution
+    message = solution.message.replace(str(solution.certificate), str(found))
+    return replace(solution, x=zero, value=found.value, gap=found.gap, certificate=found, message=message)
+
+
 def _remark(advice: Advice, solution: Solution, options: Options) -> str:
     """Return the remark on the point of a solve that was stopped, if it is evaluated in a moment."""
     with suppress(OutOfTimeError), ending_after(0.5 * moment_after(options)):
@@ -387,9 +417,11 @@ def solve(
                     options = replace(options, time_limit=left)
                 solution = run(problem, made, start, options)
             else:
+                begin = np.array(problem.check_point(x0, "x0"))
                 # far away; the loop looks whether values are finite
                 with np.errstate(over="ignore", invalid="ignore"):
-                    solution = run(problem, made, np.array(problem.check_point(x0, "x0")), options)
+                    solution = run(problem, made, begin, options)
+                    solution = _without_rounding(problem, solution, options.tol, float(np.abs(begin).max()))
     if getattr(problem, "l1", 0.0) and solution.converged and not solution.x.any():
         solution = replace(solution, message=f"{solution.message}; l1 is so large that every weight is 0")
     if solver is None and device is None and (reason := advice.reason()):
