@@ -523,14 +523,33 @@ def test_stationary_distributions_of_few_nodes_have_all_digits(alpha):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_few_nodes_walk_by_a_matrix_and_many_by_their_links(seed, monkeypatch):
+def test_few_nodes_are_eliminated_and_many_walked_over_their_links(seed, monkeypatch):
+    """And some are eliminated after steps that took as long."""
     game = PageRankGame.random(seed)
-    assert isinstance(transition._as_matrix(game.operator), np.ndarray)
     right, found = game.recommendations, []
-    for few in (game.graph.n, 0):
+    for few, some, links in (
+        (game.graph.n, 0, 1.0),
+        (0, 0, 1.0),
+        (0, game.graph.n, 1e-9),
+        (0, game.graph.n, 1e9),
+    ):
         monkeypatch.setattr(transition, "_FEW", few)
+        monkeypatch.setattr(transition, "_SOME", some)
+        monkeypatch.setattr(transition, "_LINKS", links)
         s = transition.solve_poisson(game.operator, right)
         assert np.ptp(game.pull_back(s) - right) <= tolerance("summation") * np.ptp(right)
         found.append((transition.stationary(game.operator), s))
-    for one, other in zip(*found, strict=True):
-        assert np.abs(one - other).max() <= tolerance("summation") * np.abs(other).max()
+    for others in zip(*found, strict=True):
+        for other in others[1:]:
+            assert np.abs(others[0] - other).max() <= tolerance("summation") * np.abs(other).max()
+
+
+def test_a_walk_that_takes_too_long_is_left_for_elimination():
+    """A cycle of 90 nodes, where α is so near 1 that the series has 10¹⁷ terms."""
+    graph = cr.Graph.from_edges(np.arange(90), (np.arange(90) + 1) % 90, n=90)
+    operator = graph.transition(1.0 - 1e-15, np.arange(1.0, 91.0))
+    np.testing.assert_allclose(transition.stationary(operator), 1.0 / 90.0, rtol=tolerance("summation"))
+    right = np.sin(np.arange(90.0))
+    s = transition.solve_poisson(operator, right)
+    left = s - operator.transposed_product(s) - right
+    assert np.ptp(left) <= tolerance("summation")

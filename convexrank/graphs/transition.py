@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass
@@ -420,21 +421,24 @@ class _Transposed:
 _NEGLIGIBLE = 1e-17
 # Rounding keeps a step from getting any shorter; so many steps without a shorter one are enough.
 _PATIENCE = 10
-# Up to so many nodes a product with the matrix takes less time than its parts, each for itself, and all steps at once
-# less than steps where α is near 1.
-_FEW = 64
+# Up to so many nodes all steps at once take less time than steps; up to so many they do where there are more steps than
+# the cube of the number of nodes, per so many links and nodes.
+_FEW, _SOME, _LINKS = 64, 3000, 13.0
 
 
-def _as_matrix(operator: Transition) -> Any:
-    """Return P for many products: of few nodes as an array, whatever the number of links."""
-    return operator.dense() if operator.graph.n <= _FEW else operator
+def _most_steps(operator: Transition) -> float:
+    """Return after how many steps an elimination of all nodes would have taken no longer."""
+    n = operator.graph.n
+    if n > _SOME:
+        return math.inf
+    return 0.0 if n <= _FEW else n**3 / (_LINKS * (operator.graph.to_scipy().nnz + n))
 
 
 def stationary(operator: Transition) -> Array:
     r"""Return the distribution π with :math:`P\pi = \pi`, to rounding.
 
     Plain steps w → Pw from the teleport: no solver of the package is used, since certificates rest on this. Few nodes
-    are eliminated one after the other, which takes no longer where α is near 1.
+    are eliminated one after the other, and some thousand where steps take longer, as with α near 1.
 
     Parameters
     ----------
@@ -452,15 +456,15 @@ def stationary(operator: Transition) -> Array:
     >>> stationary(cr.Graph.from_edges([0, 1], [1, 0]).transition()).round(12).tolist()
     [0.5, 0.5]
     """
-    w, shortest, since, P = operator.teleport.copy(), np.inf, 0, _as_matrix(operator)
-    if isinstance(P, np.ndarray):
-        return Elimination.of(P.T).stationary()
+    w, shortest, since, steps, most = operator.teleport.copy(), np.inf, 0, 0, _most_steps(operator)
     while since < _PATIENCE:
-        image = P @ w
+        if steps >= most:
+            return Elimination.of(operator.dense().T).stationary()
+        image = operator @ w
         image /= image.sum()
         length = float(np.abs(image - w).sum())
         w = image
-        since = 0 if length < shortest else since + 1
+        since, steps = 0 if length < shortest else since + 1, steps + 1
         shortest = min(shortest, length)
         if length == 0.0:
             break
@@ -471,8 +475,8 @@ def solve_poisson(operator: Transition, right: Array) -> Array:
     r"""Solve :math:`(I - P^\top)s = b - c1` for s and the constant c, :math:`c = \langle\pi, b\rangle`.
 
     The series :math:`\sum_k (P^\top)^k b`, in which constants do not count: the spread of a term, its largest less its
-    smallest entry, is at most α times that of the term before. The solution is unique up to a constant. Few nodes are
-    eliminated.
+    smallest entry, is at most α times that of the term before. The solution is unique up to a constant. Nodes are
+    eliminated where that takes less time.
 
     Parameters
     ----------
@@ -495,13 +499,14 @@ def solve_poisson(operator: Transition, right: Array) -> Array:
     >>> (s - P.T @ s - b).round(6) + 0.0, b
     (array([0., 0., 0.]), array([ 1., -1.,  0.]))
     """
-    term, backwards = right - right.mean(), _as_matrix(operator).T
-    if isinstance(backwards, np.ndarray):
-        found = Elimination.of(backwards).poisson(right)
-        return found - found.mean()
+    term, steps, most = right - right.mean(), 0, _most_steps(operator)
     total = term.copy()
     while float(np.ptp(term)) > _NEGLIGIBLE * float(np.ptp(total)):
-        term = backwards @ term
+        if steps >= most:
+            found = Elimination.of(operator.dense().T).poisson(right)
+            return found - found.mean()
+        term = operator.T @ term
         term -= term.mean()
         total += term
+        steps += 1
     return total
