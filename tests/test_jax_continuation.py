@@ -37,7 +37,16 @@ PROBLEMS = {
 }
 
 
-def readings(problem, width, scores, direction):
+def derivatives(data, scores, direction):
+    """Value and slopes in JAX, and what they change by along a direction."""
+    both = jax.value_and_grad(lambda x: JaxSmoothRisk()(data, x))
+    return jax.jvp(both, (scores,), (direction,))
+
+
+program = jax.jit(derivatives)  # of all widths
+
+
+def readings(problem, width, scores, direction, program=program):
     """Value, gradient and a product with the Hessian of the smooth function of a width: in JAX and in numpy."""
     smoothing = problem._smoothed_risks.smoothing
     made = smoothing.at(width)
@@ -50,24 +59,19 @@ def readings(problem, width, scores, direction):
     widths = smoothing.widths(width)
     size = shape_class(len(scores))
 
-    def risk(x):
-        return JaxSmoothRisk()(data, x)
-
     with jax.enable_x64(True):
         root = JaxSmoothRisk.prepare(problem.program.root, [problem.program.nodes[k] for k in widths])
         data = root, np.array([own for own, _ in widths.values()])
-        (value, slopes), (_, product) = jax.jvp(
-            jax.value_and_grad(risk), (pad(scores, size),), (pad(direction, size),)
-        )
+        (value, slopes), (_, product) = program(data, pad(scores, size), pad(direction, size))
         in_jax = float(value), *(np.asarray(each)[: len(scores)] for each in (slopes, product))
     return in_jax, in_numpy
 
 
-def differ(problem, share):
+def differ(problem, share, **options):
     """By how much the readings differ, relative to the largest entry, at a share of the first width."""
     rng = np.random.default_rng(1)
     width = share * problem._smoothed_risks.smoothing.first_width
-    found = readings(problem, width, rng.normal(size=ROWS), rng.normal(size=ROWS))
+    found = readings(problem, width, rng.normal(size=ROWS), rng.normal(size=ROWS), **options)
     return max(
         float(np.max(np.abs(one - other)) / max(1.0, np.max(np.abs(other))))
         for one, other in zip(*found, strict=True)
@@ -83,7 +87,8 @@ def test_both_languages_read_the_same_smooth_function(name, share):
 def test_a_level_that_is_not_found_is_noticed(monkeypatch):
     """One step of the search for the level of the shares is a planted bug."""
     monkeypatch.setattr(highest_on_device, "_STEPS", 1)
-    assert differ(PROBLEMS["weighted highest"](), 1e-2) > 1e3 * tolerance("summation")
+    anew = jax.jit(lambda *given: derivatives(*given))
+    assert differ(PROBLEMS["weighted highest"](), 1e-2, program=anew) > 1e3 * tolerance("summation")
 
 
 # The others have the atoms of these: the readings above are compared for all, and a program takes seconds to compile.

@@ -103,11 +103,20 @@ def test_the_marginal_is_the_joint_minimum(name, seed):
     assert close(problem.to_cvxpy().value_at(w), problem.objective(w), "conic value")
 
 
-@BREGMAN
-def test_the_verifier_compares_with_the_exact_model(name):
+# One for each divergence: offsets and rewards in the model are compared above.
+@pytest.mark.parametrize("name", ["I-divergence", "shifted", "bit entropy", "KL"])
+def test_the_verifier_compares_with_the_exact_model_and_catches_a_wrong_one(name, monkeypatch):
     problem, _ = draw(name, 2)
     report = cr.verify(problem)
     assert (report.compared, report.ok) == (1, True), str(report)
+    right = _cvxpy._conjugates
+    monkeypatch.setattr(_cvxpy, "_conjugates", lambda *arguments: 1.01 * right(*arguments))
+    assert not cr.verify(problem).ok
+
+
+@BREGMAN
+def test_the_exact_model_is_nonlinear(name):
+    problem, _ = draw(name, 2)
     model = problem.to_cvxpy()
     assert (model.convex, model.problem.is_dcp(), model.problem.is_dnlp()) == (True, False, True)
     best = model.problem.solve()  # as of any model, without arguments
@@ -118,18 +127,20 @@ def test_the_verifier_compares_with_the_exact_model(name):
 
 
 def test_the_verifier_notices_a_point_that_is_off():
-    """A wrong model of each kind is below."""
+    """A wrong model of each kind is above."""
     problem, _ = draw("KL", 2)
     assert not cr.verify(problem, solver=lambda problem: problem.solve().x + 0.1).ok
 
 
 @BREGMAN
-@pytest.mark.parametrize("part", ["_conjugates", "_start"])
-def test_a_wrong_joint_model_is_caught_and_a_wrong_start_does_no_harm(name, part, monkeypatch):
-    problem, _ = draw(name, 2)
-    right = getattr(_cvxpy, part)
-    monkeypatch.setattr(_cvxpy, part, lambda *arguments: 1.01 * right(*arguments))
-    assert cr.verify(problem).ok == (part == "_start")
+def test_a_wrong_start_does_no_harm(name, monkeypatch):
+    problem, w = draw(name, 2)
+    right = _cvxpy._start
+    monkeypatch.setattr(_cvxpy, "_start", lambda *arguments: 1.01 * right(*arguments))
+    exact = problem.solve("exact")
+    assert exact.converged
+    assert abs(exact.value - problem.solve().value) <= tolerance("two solvers")
+    assert close(problem.to_cvxpy().value_at(w), problem.objective(w), "conic value")
 
 
 def test_a_large_model_is_solved_from_the_same_start_each_time():
@@ -267,10 +278,14 @@ def test_evidence_notices_what_is_not_the_best(name, moved, monkeypatch):
     assert problem.certificate(w).gap >= left
 
 
+def two_queries():
+    """Few rows: the definition inverts the slopes of a generator number by number."""
+    return np.random.default_rng(0).normal(size=(7, 2)), [2, 1, 0, 1, 0, 1, 0], [0, 0, 0, 1, 1, 1, 1]
+
+
 def test_a_generator_of_ones_own():
     """Strongly convex on the whole line, so that no bound is needed."""
-    rng = np.random.default_rng(0)
-    X, y, qid = random_queries(rng)
+    X, y, qid = two_queries()
     own = cr.divergences.FromGenerator(lambda x: 0.5 * cr.atoms.square(x) + cr.atoms.exp(x))
     problem = MarginRetargeting(X, y, qid, own, 0.5, target_reg=0.5, l2=0.1)
     assert close(problem.score_reg, 2.0 / 3.0)
@@ -285,8 +300,7 @@ def test_a_generator_of_ones_own():
 
 
 def test_a_generator_with_its_conjugate_has_an_exact_model():
-    rng = np.random.default_rng(0)
-    X, y, qid = random_queries(rng)
+    X, y, qid = two_queries()
     own = cr.divergences.FromGenerator(
         cr.atoms.x_log_x, lower=0.0, conjugate_function=lambda t: cr.atoms.exp(t - 1.0)
     )
@@ -303,7 +317,7 @@ def test_a_generator_with_its_conjugate_has_an_exact_model():
 def test_nothing_is_left_to_gain_for_any_options(divergence):
     """Random margins, rewards, bounds, constants and centres, scores from small to large: the proof closes."""
     rng = np.random.default_rng(12)
-    for _ in range(30):
+    for _ in range(15):
         X, y, qid = random_queries(rng)
         options = {
             "margin": float(rng.choice([0.0, 0.02])),
@@ -349,7 +363,7 @@ def test_the_least_constant_is_found():
 def least_curvature_of_distributions(target_reg, score_reg):
     """The least eigenvalue, entries scaled, of the Hessian of (3.17) for KL where targets keep their sum."""
     rng, least = np.random.default_rng(0), np.inf
-    for trial in range(300):
+    for trial in range(120):
         n = int(rng.integers(2, 6))
         r, s = rng.dirichlet(np.full(n, 0.3)) + 1e-9, rng.normal(size=n) * rng.choice([1.0, 10.0])
         if trial % 2:  # the extreme: two targets of about a half, predictions of 0 and 1

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import entr
 
 from convexrank import atoms
+from convexrank.backend.cached import cached_property
 from convexrank.core.results import CertificateError
 from convexrank.data import check_positive_weights, check_real, check_real_array, check_vector, shown
 
@@ -203,6 +204,11 @@ class Divergence:
 
     def _curvature(self, x: Any) -> Any:
         raise NotImplementedError
+
+    @cached_property
+    def _least_at(self) -> Array:
+        """Where φ is least, shape (1,), for those whose slopes include 0."""
+        return self._point(np.zeros(1))
 
     def _curvature_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Least and largest curvature on [lower, upper]; this one is right where the curvature falls."""

@@ -29,7 +29,7 @@ def phi_of(divergence: Divergence, x: Array) -> Array:
 
     numpy all the way. The constant cancels against that of :func:`conjugate_of`; on the simplex it is the right one.
     """
-    where = divergence._point(np.zeros(1))
+    where = divergence._least_at
     return divergence._between(x, where) - (float(where[0]) if divergence.total is not None else 0.0)
 
 

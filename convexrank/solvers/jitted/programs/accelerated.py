@@ -37,10 +37,18 @@ class Factors(NamedTuple):
     shrinkage: Any
 
 
+def value_and_slope(function: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
+    """Return value and gradient of a pytree; a program that calls it in several places traces it once."""
+    return _traced_once(function, x)
+
+
+_traced_once = jax.jit(lambda function, x: jax.value_and_grad(function)(x))
+
+
 def start(smooth: Callable[..., Any], prox: Callable[..., Any], x0: Any) -> Momentum:
     """Return the state at the feasible point nearest to x0."""
     x = prox(x0, jnp.zeros((), x0.dtype)).astype(x0.dtype)
-    value, gradient = jax.value_and_grad(smooth)(x)
+    value, gradient = value_and_slope(smooth, x)
     lipschitz = jnp.maximum(jnp.linalg.norm(gradient), 1e-8).astype(x.dtype)
     return Momentum(x, value, gradient, x, jnp.ones((), x.dtype), lipschitz, jnp.zeros((), bool))
 
@@ -56,15 +64,14 @@ def advance(
     factors: Factors, smooth: Callable[..., Any], prox: Callable[..., Any], state: Momentum, count: Any
 ) -> Momentum:
     """Take so many steps with backtracking in both directions; fewer where no step is found."""
-    both = jax.value_and_grad(smooth)
 
     def step(state: Momentum) -> Momentum:
         z = state.extrapolated
-        value, gradient = both(z)
+        value, gradient = value_and_slope(smooth, z)
 
         def tried(lipschitz: Any) -> tuple[Any, Any, Any]:
             x = prox(z - gradient / lipschitz, 1.0 / lipschitz).astype(z.dtype)
-            return x, *both(x)
+            return x, *value_and_slope(smooth, x)
 
         def fails(trial: Any) -> Any:
             lipschitz, tries, (x, trial_value, slope) = trial
@@ -94,13 +101,14 @@ def advance_with_constant(
     The point reported is the extrapolated one, at which the gradient is known; ``extrapolated`` holds the proximal
     point before it.
     """
-    both = jax.value_and_grad(smooth)
 
     def step(state: Momentum) -> Momentum:
         z, length = state.x, 1.0 / state.lipschitz
         x = prox(z - length * state.gradient, length).astype(z.dtype)
         t, following = _extrapolate(z, x, state.extrapolated, state.t)
-        return Momentum(following, *both(following), x, t, state.lipschitz, jnp.all(following == z))
+        return Momentum(
+            following, *value_and_slope(smooth, following), x, t, state.lipschitz, jnp.all(following == z)
+        )
 
     return repeated(step, state, count)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from convexrank.solvers.jitted.programs.accelerated import repeated
+from convexrank.solvers.jitted.programs.accelerated import repeated, value_and_slope
 
 # The share of the predicted decrease that a step has to achieve, and halvings of a step.
 _SUFFICIENT, _HALVINGS = 1e-4, 50
@@ -29,7 +29,7 @@ class Iterate(NamedTuple):
 
 def start(objective: Callable[[Any], Any], x0: Any) -> Iterate:
     """Return the state at a point."""
-    return Iterate(x0, *jax.value_and_grad(objective)(x0), jnp.zeros((), bool))
+    return Iterate(x0, *value_and_slope(objective, x0), jnp.zeros((), bool))
 
 
 def advance(objective: Callable[[Any], Any], units: Any, state: Iterate, count: Any) -> Iterate:
@@ -49,12 +49,13 @@ def hessian(objective: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
 
 
 def _repeated(direction_of: Any, objective: Any, units: Any, state: Iterate, count: Any) -> Iterate:
-    both = jax.value_and_grad(objective)
+    def step(state: Iterate) -> Iterate:
+        return _searched(objective, state, direction_of(objective, units, state))
 
-    return repeated(lambda state: _searched(both, state, direction_of(objective, units, state)), state, count)
+    return repeated(step, state, count)
 
 
-def _searched(both: Callable[[Any], Any], state: Iterate, direction: Any) -> Iterate:
+def _searched(objective: Callable[[Any], Any], state: Iterate, direction: Any) -> Iterate:
     """Halve the step until the value falls by a share of what was predicted."""
     predicted = state.gradient @ direction
     size = jnp.maximum(1.0, jnp.abs(state.value))
@@ -64,7 +65,7 @@ def _searched(both: Callable[[Any], Any], state: Iterate, direction: Any) -> Ite
 
     def tried(length: Any) -> tuple[Any, Any, Any]:
         x = state.x + length * direction
-        return x, *both(x)
+        return x, *value_and_slope(objective, x)
 
     def good(length: Any, found: Any) -> Any:
         falls = found[1] <= state.value + _SUFFICIENT * length * predicted
