@@ -48,8 +48,9 @@ def conic(divergence, y, constraints):
     return x.value
 
 
+# One row is tight or none; all three are, of most divergences in the one and of both KL in the other.
 @EVERY
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 51, 72])
 def test_sequential_and_parallel_find_the_conic_point(name, seed):
     divergence = DIVERGENCES[name]
     y, A, b, _ = instance(divergence, seed)

@@ -461,3 +461,12 @@ def test_slopes_are_inverted_in_few_evaluations(upside_down, monkeypatch):
     found = own.inverse_gradient(np.linspace(-3.0, 3.0, 7))
     assert close(found, 1.0 - distance if upside_down else distance)
     assert len(seen) <= 10
+
+
+def test_a_slope_that_rounding_misses_on_both_sides_ends_the_search(monkeypatch):
+    """The slope at 0.1 is a difference of numbers near 1/2: Newton's steps go from one neighbour to the other."""
+    own, seen = divergences.FromGenerator(lambda x: atoms.softplus(x) + atoms.softplus(-x)), []
+    once = from_expression._derivatives
+    monkeypatch.setattr(from_expression, "_derivatives", lambda *given: seen.append(1) or once(*given))
+    assert close(own.inverse_gradient([0.1]), [2.0 * math.atanh(0.1)])
+    assert len(seen) <= 20

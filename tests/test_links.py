@@ -9,7 +9,7 @@ import cvxpy as cp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize
 from sklearn.pipeline import make_pipeline
@@ -23,6 +23,7 @@ from tests.tolerances import tolerance
 
 MODULI = {"all convex": (None, None), "strong": (0.4, None), "smooth": (None, 2.5), "both": (0.4, 2.5)}
 CLASSES = pytest.mark.parametrize("kind", MODULI)
+FEW = settings(max_examples=30)  # of each of the classes
 
 
 def draw(seed, kind, rows=None, ties=None):
@@ -55,6 +56,7 @@ def at_random(rng, link, count):
 
 
 @CLASSES
+@FEW
 @given(seed=st.integers(0, 10**6))
 def test_the_loss_of_phi_is_the_objective(kind, seed):
     problem, w, _ = draw(seed, kind)
@@ -71,6 +73,7 @@ def test_the_problem_has_the_same_link():
 
 
 @CLASSES
+@FEW
 @given(seed=st.integers(0, 10**6))
 def test_the_curve_has_the_fitted_values(kind, seed):
     problem, w, _ = draw(seed, kind, ties=False)
@@ -82,6 +85,7 @@ def test_the_curve_has_the_fitted_values(kind, seed):
 
 
 @CLASSES
+@FEW
 @given(seed=st.integers(0, 10**6))
 def test_every_link_through_the_knots_is_optimal(kind, seed):
     problem, w, rng = draw(seed, kind)
@@ -113,6 +117,7 @@ def test_the_fitted_values_alone_do_not_make_a_link_optimal(kind):
 
 
 @CLASSES
+@FEW
 @given(seed=st.integers(0, 10**6))
 def test_the_interval_through_fitted_values_is_that_of_linear_programming(kind, seed):
     problem, w, rng = draw(seed, kind, ties=False)
@@ -186,6 +191,7 @@ def test_links_outside_the_interval_are_not_optimal(kind, seed):
 
 
 @CLASSES
+@FEW
 @given(seed=st.integers(0, 10**6))
 def test_the_interval_holds_the_curve_and_narrows_with_optimality(kind, seed):
     problem, w, rng = draw(seed, kind)
@@ -209,6 +215,7 @@ RANGES = st.sampled_from([(None, None), (-0.5, None), (None, 0.4), (-0.7, 0.6)])
 
 
 @CLASSES
+@FEW
 @given(seed=st.integers(0, 10**6), output_range=RANGES)
 def test_potential_is_the_integral(kind, seed, output_range):
     problem, w, rng = draw(seed, kind)
@@ -223,6 +230,7 @@ def test_potential_is_the_integral(kind, seed, output_range):
 
 
 @CLASSES
+@FEW
 @given(seed=st.integers(0, 10**6), output_range=RANGES)
 def test_phi_is_the_conjugate(kind, seed, output_range):
     problem, w, rng = draw(seed, kind)
@@ -276,6 +284,7 @@ def test_jumps_and_flat_pieces():
 
 
 @CLASSES
+@FEW
 @given(seed=st.integers(0, 10**6))
 def test_output_range_thresholds(kind, seed):
     problem, w, rng = draw(seed, kind)
@@ -291,6 +300,7 @@ def test_output_range_thresholds(kind, seed):
 
 
 @pytest.mark.parametrize("kind", ["all convex", "strong"])
+@FEW
 @given(seed=st.integers(0, 10**6))
 def test_a_range_that_holds_the_targets_changes_no_loss(kind, seed):
     problem, w, _ = draw(seed, kind)
@@ -300,6 +310,7 @@ def test_a_range_that_holds_the_targets_changes_no_loss(kind, seed):
 
 
 @CLASSES
+@FEW
 @given(seed=st.integers(0, 10**6), room=st.sampled_from([0.0, 0.5, math.inf]))
 def test_the_loss_of_phi_is_the_objective_under_a_range(kind, seed, room):
     plain, w, rng = draw(seed, kind)

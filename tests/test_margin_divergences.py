@@ -80,8 +80,8 @@ def test_targets_are_those_of_the_conic_program(name, seed):
         for block, (lower, upper) in zip(blocks, itertools.pairwise(np.unique(grades)), strict=True):
             gap = cp.Variable()
             limits.append(gap >= problem.margins[block])
-            for above in np.flatnonzero(grades == upper):
-                limits += [r[above] - r[below] >= gap for below in np.flatnonzero(grades == lower)]
+            above, below = np.flatnonzero(grades == upper), np.flatnonzero(grades == lower)
+            limits.append(r[np.repeat(above, len(below))] - r[np.tile(below, len(above))] >= gap)
             cost -= problem.rewards[block] * gap
         cp.Problem(cp.Minimize(cost), limits).solve(solver=cp.CLARABEL)
         assert close(targets, r.value, "conic point")

@@ -76,7 +76,7 @@ def joint(problem, scores=None):
                 else (given[levels.index(upper) - 1] if isinstance(given, tuple) else given or 0.0)
                 for given in (problem.margin, problem.reward)
             )
-            limits += [gap >= size, *(r[j] - r[k] >= gap for j in above for k in below)]
+            limits += [gap >= size, r[np.repeat(above, len(below))] - r[np.tile(below, len(above))] >= gap]
             cost -= reward * gap
     return cp.Problem(cp.Minimize(cost), [limit for limit in limits if limit is not True]), w, r
 
@@ -90,7 +90,7 @@ def solved(model):
 
 
 @EVERY
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_marginal_is_the_joint_problem(name, seed):
     problem, point = draw(name, seed)
     model, w, r = joint(problem)

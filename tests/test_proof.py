@@ -173,7 +173,7 @@ def least(objective):
     with localcontext() as context:
         context.prec = 110
         low, high = Decimal(-50), Decimal(50)
-        for _ in range(650):
+        for _ in range(330):  # (2/3)^330 is 1e-58
             third = (high - low) / 3
             if objective(low + third) < objective(high - third):
                 high -= third
@@ -207,22 +207,22 @@ CASES = {
 
 @pytest.mark.parametrize(("l2", "l1"), [(0.125, 0.0), (0.03, 0.01), (0.0, 0.05)])
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("move", [0.0, 1e-7, 0.3])
-def test_the_interval_contains_the_true_gap(case, l2, l1, move):
-    """Against a minimum to 50 digits by other code, in decimal arithmetic."""
+def test_the_interval_contains_the_true_gap(case, l2, l1):
+    """At the minimiser, near it and away from it, against a minimum to 50 digits by other code, in decimals."""
     make, formula = CASES[case]
     problem = make(l2=l2, l1=l1)
     strengths = Decimal(l2), Decimal(l1)
     solution = problem.solve()
-    proof = problem.prove(solution.x + move, solution.witness)
     with localcontext() as context:
         context.prec = 110
         minimum = least(lambda w: formula(w, *strengths))
-        true = formula(Decimal(float(solution.x[0] + move)), *strengths) - minimum
-        assert Decimal(proof.least) <= true <= Decimal(proof.gap)
-        assert Decimal(proof.lower_bound) <= minimum
-        if move == 0.0:
-            assert Decimal(proof.gap) <= true + Decimal("1e-8")
+        for move in (0.0, 1e-7, 0.3):
+            proof = problem.prove(solution.x + move, solution.witness)
+            true = formula(Decimal(float(solution.x[0] + move)), *strengths) - minimum
+            assert Decimal(proof.least) <= true <= Decimal(proof.gap)
+            assert Decimal(proof.lower_bound) <= minimum
+            if move == 0.0:
+                assert Decimal(proof.gap) <= true + Decimal("1e-8")
 
 
 def test_a_strictly_feasible_dual_point_needs_no_ball():
@@ -278,16 +278,18 @@ def test_a_radius_of_floats_is_needed():
 
 
 def test_a_proof_on_19_020_rows_is_fast():
-    """The best of five: other processes only make it slower."""
+    """Within five attempts: other processes only make it slower."""
     rng = np.random.default_rng(3)
     features = rng.normal(size=(19_020, 10))
     y = (features[:, 0] + rng.normal(size=19_020) > 0).astype(int)
-    problem, seconds = cr.problems.PNormPush(features, y, 4.0, l2=1e-3), []
-    for _ in range(5):
+    problem = cr.problems.PNormPush(features, y, 4.0, l2=1e-3)
+
+    def seconds():
         start = time.perf_counter()
         problem.prove(np.full(10, 0.1))
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) <= tolerance("seconds of a proof")
+        return time.perf_counter() - start
+
+    assert any(seconds() <= tolerance("seconds of a proof") for _ in range(5))
 
 
 # --- what is not proved -----------------------------------------------------------------------------------------------

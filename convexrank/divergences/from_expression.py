@@ -157,7 +157,7 @@ class FromGenerator(Divergence):
                 break
             low = np.clip(np.where(above, 2.0 * low, low), -690.0, 690.0)
             high = np.clip(np.where(below, 2.0 * high, high), -690.0, 690.0)
-        x = _from_line(0.5 * (low + high), self.domain)
+        x, before = _from_line(0.5 * (low + high), self.domain), np.full(theta.shape, np.nan)
         below, above = _from_line(low, self.domain), _from_line(high, self.domain)
         for _ in range(_STEPS):
             slope, curvature = _derivatives(self.function, x)
@@ -167,14 +167,14 @@ class FromGenerator(Divergence):
             middle = _from_line(
                 0.5 * (_to_line(below, self.domain) + _to_line(above, self.domain)), self.domain
             )
-            inside = (newton >= below) & (newton <= above)
-            following = np.where(inside, newton, middle)
-            # what rounding of the slope, or of x, leaves open
-            settled = np.abs(slope - theta) <= 4e-16 * np.maximum(np.abs(theta), np.abs(curvature * x))
+            following = np.where((newton >= below) & (newton <= above), newton, middle)
+            # back and forth between two ends; or what rounding of the slope, or of x, leaves open
+            settled = following == before
+            settled |= np.abs(slope - theta) <= 4e-16 * np.maximum(np.abs(theta), np.abs(curvature * x))
             settled |= np.abs(following - x) <= 4e-16 * np.abs(x)
             if settled.all():
                 break
-            x = np.where(settled, x, following)
+            before, x = x, np.where(settled, x, following)
         return x
 
     def _check_convex(self) -> None:
