@@ -232,7 +232,7 @@ def test_a_ranker_as_a_layer():
 
 def test_a_held_out_loss_is_minimised_by_its_slope():
     X, y = rows(120, 6)
-    parts = [(np.arange(120) % 3 != k, np.arange(120) % 3 == k) for k in range(3)]
+    parts = [(np.arange(120) % 2 != k, np.arange(120) % 2 == k) for k in range(2)]
     folds = [
         (
             cr.SolutionMap(cr.problems.PNormPush(X[a], y[a], p=1.0, l2=0.1)),
@@ -244,7 +244,7 @@ def test_a_held_out_loss_is_minimised_by_its_slope():
         losses = [(weights_of, jax.jit(held.jax_objective())) for weights_of, held in folds]
 
         def loss(log_l2):
-            return sum(held(weights_of(l2=jnp.exp(log_l2))) for weights_of, held in losses) / 3.0
+            return sum(held(weights_of(l2=jnp.exp(log_l2))) for weights_of, held in losses) / 2.0
 
         both = jax.value_and_grad(loss)
         found = optimize.minimize(
@@ -276,8 +276,8 @@ def test_influence_of_rows_beside_refits_and_the_bound():
     lengths = np.linalg.norm([without(row, 1.0) for row in range(60)], axis=1)
     assert (lengths <= bounds).all()
     assert np.corrcoef(np.linalg.norm(influence, axis=0), lengths)[0, 1] > 0.99
-    slightly = np.array([without(row, 1e-3) for row in range(60)])
-    assert np.linalg.norm(influence.T + slightly, axis=1).max() < 1e-3 * lengths.max()
+    slightly = np.array([without(row, 1e-3) for row in range(0, 60, 3)])
+    assert np.linalg.norm(influence.T[::3] + slightly, axis=1).max() < 1e-3 * lengths.max()
 
 
 # --- what has no derivative -------------------------------------------------------------------------------------------
