@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -74,8 +75,9 @@ def test_it_is_the_risk_of_the_problem_through_features(name):
 def test_batches_may_differ_in_everything():
     batches = [draw(seed) for seed in range(3)]
     with jax.enable_x64(True):
-        together = jax.vmap(jax.value_and_grad(loss("I")))(*map(np.stack, zip(*batches, strict=True)))
-        alone = [jax.value_and_grad(loss("I"))(*batch) for batch in batches]
+        both = jax.value_and_grad(loss("I"))
+        together = jit(jax.vmap(both), small=True)(*map(np.stack, zip(*batches, strict=True)))
+        alone = list(map(jit(both, small=True), *zip(*batches, strict=True)))
     for place, (value, slope) in enumerate(alone):
         assert np.isclose(together[0][place], value, rtol=SUMMATION)
         assert np.allclose(together[1][place], slope, rtol=SUMMATION, atol=SUMMATION)
@@ -98,11 +100,8 @@ def test_functions_of_the_rank_may_be_of_numpy_or_of_jax(margin):
     choices: tuple[dict[str, Any], ...] = ({}, {"bound": (-1.0, 1.0)})
     for options in choices:
         with jax.enable_x64(True):
-            found = jax.jit(
-                lambda s, y, q, options=options: jax_losses.margin_retargeting(
-                    s, y, q, 3, margin=margin, **options
-                )
-            )(scores, grades, query)
+            call = partial(jax_losses.margin_retargeting, queries=3, margin=margin, **options)
+            found = jit(lambda *given, call=call: call(*given), small=True)(scores, grades, query)
         problem = MarginRetargeting(
             scores[:, None], grades, query, margin=lambda k: 0.2 / np.sqrt(k), l2=1.0, **options
         )

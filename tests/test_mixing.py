@@ -108,6 +108,7 @@ def adversarial():
 def test_a_certificate_is_never_below_the_true_error(name, alpha):
     """At every point on the way, down to rounding, for plain sweeps, little and much memory, one range and three."""
     graph, slack = adversarial()[name], tolerance("atoms") / (1.0 - alpha)
+    sweeps = 400 if alpha < 0.999 else 120  # nearer to 1 neither is enough to converge
     v = np.random.default_rng(1).random(graph.n) ** 8
     for personalization, dangling in ((None, "teleport"), (v, "uniform"), (v, "drop")):
         problem = PageRank(graph, alpha, personalization, dangling)
@@ -120,7 +121,7 @@ def test_a_certificate_is_never_below_the_true_error(name, alpha):
             seen = []
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cr.ConvergenceWarning)
-                solution = problem.solve(solver, tol=1e-10, max_iter=400, callback=seen.append)
+                solution = problem.solve(solver, tol=1e-10, max_iter=sweeps, callback=seen.append)
             for state in seen[:: max(1, len(seen) // 6)]:
                 error = float(np.abs(state.x - truth).sum())
                 assert error <= problem.certificate(state.x).gap + slack

@@ -83,19 +83,25 @@ def test_regret_is_within_the_bound(sigma, options, contrary):
     assert learner.regret_bound_ == pytest.approx(expected)
 
 
-def test_regret_grows_with_the_logarithm():
-    """Where the right weights keep changing it grows, and by no more each time the rounds are four times as many."""
+@pytest.fixture(scope="module")
+def learned():
+    """A long stream, and what learns from it."""
     X, y, qid = stream(640)
-    learner = OnlineMEMR(1.0).fit(X, y, qid)
+    return X, y, qid, OnlineMEMR(1.0).fit(X, y, qid)
+
+
+def test_regret_grows_with_the_logarithm(learned):
+    """Where the right weights keep changing it grows, and by no more each time the rounds are four times as many."""
+    X, y, qid, learner = learned
     regrets = [learner.regret(X, y, qid, rounds=count) for count in (40, 160, 640)]
     first, second = np.diff(regrets)
     assert 0.0 < second <= 1.5 * first  # a square root would double it
 
 
-def test_a_planted_step_is_noticed(monkeypatch):
+def test_a_planted_step_is_noticed(learned, monkeypatch):
     """With steps 1/(σ√t) in place of 1/(σt) the regret outgrows the logarithm."""
-    X, y, qid = stream(640)
-    right = OnlineMEMR(1.0).fit(X, y, qid).regret(X, y, qid)
+    X, y, qid, learner = learned
+    right = learner.regret(X, y, qid)
 
     def slow(self, w, problem):
         rounds = len(getattr(self, "_planted", []))

@@ -65,17 +65,17 @@ def test_the_residual_is_minus_the_slope_in_logarithms(seed):
 def test_nothing_on_a_grid_is_lower_and_pagerank_is_not_the_answer():
     problem = PenaltyRank(four_nodes())
     solution, ranks = problem.solve(), cr.pagerank(four_nodes())
-    steps = 30
+    steps = 20
     bars = np.array([*combinations(range(1, steps), 3)], dtype=float)
     grid = np.diff(np.c_[np.zeros(len(bars)), bars, np.full(len(bars), steps)], axis=1) / steps
     least = min(grid, key=lambda rho: by_loops(problem, rho) if rho.min() > 0 else math.inf)
     assert solution.value <= by_loops(problem, least)
-    assert np.abs(solution.x - least).sum() <= 4 / steps
+    assert np.abs(solution.x - least).sum() <= 4 / 30
     assert solution.value < by_loops(problem, ranks) - 1e-3
     assert solution.x.argmax() != ranks.argmax()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_many_starts_by_another_method_find_nothing_lower(seed):
     problem = PenaltyRank.random(100 + seed)
     solution = problem.solve()

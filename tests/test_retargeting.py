@@ -237,9 +237,9 @@ def test_convex_for_the_squared_distance_alone(kind):
 @pytest.mark.parametrize("kind", CONVEX)
 @ORDERS
 def test_fast_equals_exact_where_it_is_convex(kind, order):
-    report = cr.verify([draw(kind, seed, order)[0] for seed in range(3)])
+    report = cr.verify([draw(kind, seed, order)[0] for seed in range(2)])
     assert report.ok, str(report)
-    assert report.compared == 3
+    assert report.compared == 2
 
 
 def test_the_verifier_notices_pooling_in_the_wrong_order():
@@ -429,8 +429,8 @@ def test_a_solved_problem_can_be_pickled():
         problem = Retargeting(X, y, qid, divergence, offsets=False, l2=0.01)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            solution = problem.solve("alternating")
-            again = pickle.loads(pickle.dumps(problem)).solve("alternating")
+            solution = problem.solve("alternating", max_iter=20)
+            again = pickle.loads(pickle.dumps(problem)).solve("alternating", max_iter=20)
         assert np.array_equal(again.x, solution.x)
 
 

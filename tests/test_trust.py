@@ -32,7 +32,7 @@ def test_reference_is_the_definition(seed):
 
 
 def test_certificates_are_never_below_the_true_error():
-    for seed in range(200):
+    for seed in range(60):
         problem = TrustPropagation.random(10_000 + seed)
         truth = problem.reference()
         seen = []

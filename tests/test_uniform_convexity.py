@@ -78,7 +78,7 @@ def test_a_power_of_two_is_strong_convexity():
     assert near.value == pytest.approx(LearnedDivergence(X, y, 0.3, l2=0.1).solve().value, rel=SOLVERS)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_the_verifier_agrees(seed):
     X, y, rng = drawn(seed)
     power, l1 = float(rng.choice([2.5, 3.0, 4.0])), float(rng.choice([0.0, 0.01]))
