@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.io import mmwrite
@@ -17,6 +17,7 @@ from convexrank.graphs import build, elimination
 from tests.tolerances import tolerance
 
 DANGLING = ("teleport", "uniform", "drop")
+FEW = settings(max_examples=40)
 
 
 def dense(source, target, weight, n, loops=True):
@@ -68,7 +69,7 @@ def check(graph, A):
 @pytest.mark.parametrize("weighted", [True, False])
 def test_edges_are_sorted_and_added_up(loops, weighted):
     rng = np.random.default_rng(0)
-    for _ in range(60):
+    for _ in range(25):
         n, m = int(rng.integers(1, 12)), int(rng.integers(0, 60))
         source, target = rng.integers(0, n, m), rng.integers(0, n, m)
         weight = rng.choice([0.0, 0.5, 1.0, 3.0], m) if weighted else None
@@ -88,6 +89,7 @@ def test_long_rows_are_sorted(weighted):
         assert np.array_equal(graph.weights, np.arange(3000) + 0.5)
 
 
+@FEW
 @given(edge_lists())
 def test_other_ways_in_give_the_same_graph(drawn):
     source, target, weight, n = drawn
@@ -187,6 +189,7 @@ def test_bad_files_are_refused(tmp_path):
             cr.Graph.read(file)
 
 
+@FEW
 @given(edge_lists(), st.sampled_from(DANGLING), st.booleans())
 def test_transition_is_its_dense_matrix(drawn, mode, personal):
     source, target, weight, n = drawn
@@ -310,6 +313,7 @@ def test_seeds_are_distributions():
             graph.seeds(nodes)
 
 
+@FEW
 @given(edge_lists(), st.booleans())
 def test_a_reordered_graph_is_the_same_one(drawn, named):
     source, target, weight, n = drawn

@@ -73,13 +73,13 @@ def test_rounds_by_hand():
     ],
 )
 def test_regret_is_within_the_bound(sigma, options, contrary):
-    X, y, qid = stream(80, contrary)
+    X, y, qid = stream(40, contrary)
     learner = OnlineMEMR(sigma, **options).fit(X, y, qid)
-    best = learner._problem(X, y, qid, 80 * sigma).solve()
+    best = learner._problem(X, y, qid, 40 * sigma).solve()
     assert close(learner.regret(X, y, qid), learner.losses_.sum() - best.value)
     assert np.linalg.norm(best.x) <= learner._reach
     assert 0.0 <= learner.regret(X, y, qid) <= learner.regret_bound_
-    expected = learner.steepest_**2 / (2.0 * sigma) * (1.0 + math.log(80))
+    expected = learner.steepest_**2 / (2.0 * sigma) * (1.0 + math.log(40))
     assert learner.regret_bound_ == pytest.approx(expected)
 
 
