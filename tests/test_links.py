@@ -155,7 +155,7 @@ def least_objective(problem, w, theta, low, high):
     scores, y = problem.scores(w), problem.y
     reach = 3.0 * (np.ptp(scores) + np.ptp(y) + 1.0)
     middle = 0.5 * (scores.min() + scores.max())
-    grid = np.linspace(middle - reach, middle + reach, 601)
+    grid = np.linspace(middle - reach, middle + reach, 401)
     nodes = np.unique(np.concatenate([grid, scores, [theta]]))
     g, area, step = cp.Variable(len(nodes)), cp.Variable((1, len(nodes))), np.diff(nodes)
     phi = cp.Variable((len(y), 1))
