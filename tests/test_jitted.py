@@ -272,6 +272,7 @@ LABELS = np.array([rng.permutation(Y) for _ in range(3)])
 def test_a_batch_equals_single_solves(problem, varied, device):
     found = cr.solve_many(problem, device=device, **varied)
     assert found.converged.all()
+    assert device is None or found.together == len(found)
     for place, solution in enumerate(found):
         alone = problem.changed(**{name: values[place] for name, values in varied.items()})
         assert agree(solution, alone.solve())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -66,24 +66,25 @@ def _norm(r: Numbers, name: str) -> float:
 def _phi(divergence: Any, w: Numbers) -> float:
     """φ at a distribution, weights included; infinity elsewhere."""
     if isinstance(divergence, PolytopeEntropy):
-        return _mixture(divergence, w)[0]
+        return _mixture(divergence, tuple(w))[0]
     if min(w) < -_NEGATIVE or abs(math.fsum(w) - 1.0) > _SUM:
         return math.inf
     g, weights = generator_of(divergence), divergence.weights or [1.0] * len(w)
     return sum(weights[i] * g.phi(max(w[i], 0.0)) for i in range(len(w)))
 
 
-def _mixture(divergence: Any, w: Numbers) -> tuple[float, Numbers]:
+@lru_cache(maxsize=256)  # the walks from all nodes are asked for at every point
+def _mixture(divergence: PolytopeEntropy, w: tuple[float, ...]) -> tuple[float, tuple[float, ...]]:
     """The least Σ λ log λ over mixtures of vertices at w, and its slope θ, at the greatest ⟨θ, w⟩ − log Σ e^⟨θ, y⟩."""
     from scipy.optimize import minimize, nnls
 
     corners, target = np.array(divergence.vertices), np.array(w)
     shares, apart = nnls(np.vstack([corners.T, np.ones(len(corners))]), np.append(target, 1.0))
     if apart > _OUTSIDE:
-        return math.inf, []
+        return math.inf, ()
     if shares.min() > 0.0 and np.linalg.matrix_rank(corners) == len(corners):  # there is one mixture
         logs = np.log(shares)
-        return float(shares @ logs), np.linalg.lstsq(corners, logs, rcond=None)[0].tolist()
+        return float(shares @ logs), tuple(np.linalg.lstsq(corners, logs, rcond=None)[0].tolist())
 
     def masses(theta: Any) -> Any:
         heights = corners @ theta
@@ -103,7 +104,7 @@ def _mixture(divergence: Any, w: Numbers) -> tuple[float, Numbers]:
 
     options = {"gtol": 1e-13, "maxiter": 200}
     found: Any = minimize(dual, np.zeros(len(w)), jac=slope, hess=bend, method="trust-exact", options=options)
-    return -float(found.fun), found.x.tolist()
+    return -float(found.fun), tuple(found.x.tolist())
 
 
 def _radius(game: PageRankPayoff, P: list[Numbers]) -> float:
@@ -114,7 +115,7 @@ def _radius(game: PageRankPayoff, P: list[Numbers]) -> float:
     system = np.vstack([np.eye(n) - matrix, np.ones(n)])
     ranks = np.linalg.lstsq(system, np.append(np.zeros(n), 1.0), rcond=None)[0].tolist()
     if isinstance(game.divergence, PolytopeEntropy):
-        slopes = _mixture(game.divergence, ranks)[1]
+        slopes = _mixture(game.divergence, tuple(ranks))[1]
     else:
         g, weights = generator_of(game.divergence), game.divergence.weights or [1.0] * n
         slopes = [weights[i] * g.slope(ranks[i]) for i in range(n)] if n > 1 else [0.0]
