@@ -32,6 +32,7 @@ Y = X @ rng.normal(size=5) + rng.normal(size=ROWS) > 0.7
 PUSH = cr.problems.PNormPush(X, Y, p=2, l2=0.1)
 WITH_L1 = cr.problems.PNormPush(X, Y, p=2, l2=0.01, l1=0.02)
 WEIGHTS = rng.multinomial(ROWS, np.full(ROWS, 1 / ROWS), size=6).astype(float)
+L2 = np.array([1.0, 0.3, 0.1, 0.03])
 
 
 def agree(one, other):
@@ -98,12 +99,12 @@ def test_a_device_that_is_full_is_named_with_the_bytes(monkeypatch):
         with pytest.raises(MemoryError, match="small:0 is full: the solve needs about"):
             problem.solve(device="cpu")
     assert np.array_equal(PUSH.solve().x, before.x)
-    # X would fit, the weights of all problems do not
-    monkeypatch.setattr(Full, "memory_stats", lambda self: {"bytes_limit": 8 * X.nbytes})
+    # X and the weights of four problems would fit, those of all do not
+    monkeypatch.setattr(Full, "memory_stats", lambda self: {"bytes_limit": 16 * X.nbytes})
     monkeypatch.setattr(batches, "check_room", lambda device, needed: check_room(Full(), needed))
     with pytest.raises(MemoryError, match="small:0 is full: the solve needs about"):
         cr.solve_many(PUSH, sample_weight=np.tile(WEIGHTS, (4, 1)), device="cpu")
-    assert cr.solve_many(PUSH, l2=[0.1, 0.2], device="cpu").converged.all()
+    assert cr.solve_many(PUSH, l2=L2, sample_weight=WEIGHTS[:4], device="cpu").converged.all()
 
 
 def test_data_in_single_precision_say_what_they_cannot_reach():
@@ -258,8 +259,8 @@ LABELS = np.array([rng.permutation(Y) for _ in range(3)])
     ("problem", "varied", "device"),
     [
         (PUSH, {"sample_weight": WEIGHTS}, None),
-        (PUSH, {"l2": np.array([1.0, 0.3, 0.1, 0.03]), "sample_weight": WEIGHTS[:4]}, None),
-        (PUSH, {"l2": np.array([1.0, 0.3, 0.1, 0.03]), "sample_weight": WEIGHTS[:4]}, "cpu"),
+        (PUSH, {"l2": L2, "sample_weight": WEIGHTS[:4]}, None),
+        (PUSH, {"l2": L2, "sample_weight": WEIGHTS[:4]}, "cpu"),
         (PUSH, {"p": np.array([1.0, 2.0, 4.0])}, None),
         (PUSH, {"y": LABELS}, None),
         (PUSH, {"p": np.array([1.0, 2.0, 4.0]), "y": LABELS}, "cpu"),

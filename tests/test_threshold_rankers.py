@@ -78,7 +78,7 @@ def columns_of(kind, X, y):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_takes_derived_columns(objective, kind):
     """All are linear in their columns: the estimator is the problem over them, and scores new rows by them."""
-    X, y = curved(rows=160)
+    X, y = curved(rows=100)
     new = curved(1, rows=40)[0]
     X, new = np.nan_to_num(X), np.nan_to_num(new)
     columns, transform = columns_of(kind, X, y)
