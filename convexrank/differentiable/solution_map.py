@@ -411,29 +411,26 @@ class SolutionMap:
 
     def _moved(self, primals: Any, tangents: Any) -> tuple[Any, Any]:
         """The minimiser, and how it moves."""
-        import jax
-        import jax.numpy as jnp
-
         (values,), (changes,) = primals, tangents
         w = self._rule(values)
         if not _is_traced(values):
             self._at(values).check()
-        free = (w != 0.0) | (jnp.asarray(values.get("l1", self.problem.l1)) <= 0.0)
-        slope, held = self._compiled_slope, self._held(values)
-        pull = jax.jvp(lambda given: slope(w, given, held), (values,), (changes,))[1]
-        return w, self._compiled_system(w, values, held, free, jnp.where(free, -pull, 0.0))
+        return w, self._compiled_move(w, values, changes, self._held(values))
 
     @cached_property
-    def _compiled_system(self) -> Any:
-        """The solution of the linear system: one program, where an eager one would be compiled for each call."""
+    def _compiled_move(self) -> Any:
+        """How the minimiser moves: one program, where an eager one would be compiled operation by operation."""
         import jax
 
-        return jax.jit(self._system)
+        return jax.jit(self._move)
 
-    def _system(self, w: Any, values: dict[str, Any], held: dict[str, Any], free: Any, b: Any) -> Any:
-        """The weights that are free move so that the slope changes by b; the others stay."""
+    def _move(self, w: Any, values: dict[str, Any], changes: dict[str, Any], held: dict[str, Any]) -> Any:
+        """The weights that are free move so that the slope stays as it is; the others stay."""
         import jax
         import jax.numpy as jnp
+
+        free = (w != 0.0) | (jnp.asarray(values["l1"] if "l1" in values else held["l1"]) <= 0.0)
+        pull = jax.jvp(lambda given: self._slope(w, given, held), (values,), (changes,))[1]
 
         def hessian(u: Any) -> Any:
             moved = jnp.where(free, u, 0.0)
@@ -444,13 +441,7 @@ class SolutionMap:
             result = jax.ShapeDtypeStruct(b.shape, b.dtype)
             return self._on_host(lambda found, b: found.checked_solve(b), result, values, b)
 
-        return jax.lax.custom_linear_solve(hessian, b, solve, symmetric=True)
-
-    @cached_property
-    def _compiled_slope(self) -> Any:
-        import jax
-
-        return jax.jit(self._slope)
+        return jax.lax.custom_linear_solve(hessian, jnp.where(free, -pull, 0.0), solve, symmetric=True)
 
     def _slope(self, w: Any, values: dict[str, Any], held: dict[str, Any]) -> Any:
         """The slope of the objective in w at other values; ``held`` has the rest, as arguments and not as constants."""
