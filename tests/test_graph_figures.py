@@ -93,6 +93,7 @@ def test_the_page_needs_no_data(monkeypatch, tmp_path):
     monkeypatch.setenv("CONVEXRANK_DATA", str(tmp_path))
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setattr(plt, "show", lambda: None)
+    plt.close("all")  # of other tests
     runpy.run_path(str(EXAMPLES / "plot_graph_figures.py"))
     assert len(plt.get_fignums()) == 5
     assert all(panel.has_data() for n in plt.get_fignums() for panel in plt.figure(n).axes)
