@@ -309,10 +309,10 @@ OVER_DESIGNS = sorted(name for name, one in cr.problems.REGISTRY.items() if take
 
 @pytest.mark.parametrize(("turn", "name"), list(enumerate(OVER_DESIGNS)), ids=OVER_DESIGNS)
 def test_fast_equals_exact_over_designs(turn, name):
-    """Thresholds, monotone ones, and products, each once: the exact model builds the columns."""
-    report = cr.verify(cr.problems.REGISTRY[name], instances=3, seed=turn, designs=True)
+    """Thresholds, monotone ones, and products, each in every third: the exact model builds the columns."""
+    report = cr.verify(cr.problems.REGISTRY[name], instances=1, seed=turn, designs=True)
     assert report.ok, str(report)
-    assert report.compared == 3
+    assert report.compared == 1
 
 
 def test_a_wrong_sum_over_levels_is_caught_by_the_verifier(monkeypatch):

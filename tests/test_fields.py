@@ -243,32 +243,26 @@ def used(problem):
     return problem
 
 
-@EVERY
-def test_arrays_of_a_problem_are_read_only(name):
-    """Also after a solve, which leaves derived ones behind, and in copies of every kind."""
-    problem = used(REGISTRY[name].random(5))
-    for other in (problem, copy.copy(problem), copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
-        for attribute, array in arrays_of(other):
-            assert not array.flags.writeable, f"{name}.{attribute}"
+def dtypes_when_used(problem):
+    """Precisions of all arrays after a solve, none of which can be written to."""
+    found = dict(arrays_of(used(problem)))
+    for attribute, array in found.items():
+        assert not array.flags.writeable, attribute
+    return {key: array.dtype for key, array in found.items() if key != "_last_scores"}  # kept from an evaluation
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @EVERY
-def test_copies_are_in_the_callers_precision(name, dtype):
-    """Derived arrays are not carried along: JAX reads them back in its own precision."""
+def test_copies_are_read_only_and_in_the_callers_precision(name, dtype):
+    """Derived arrays, which a solve leaves behind, are not carried along: JAX reads them back in its own precision."""
     problem = REGISTRY[name].random(5)
     if dtype == "float32":
         if "dtype" not in {field.name for field in dataclasses.fields(problem)}:
             pytest.skip(f"{name} has no dtype")
         problem = dataclasses.replace(problem, dtype=dtype)
-    used(problem)
-    point = problem.start()
+    wanted, point = dtypes_when_used(problem), problem.start()
     for other in (copy.copy(problem), copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
-        one, two = ({key: value.dtype for key, value in arrays_of(used(part))} for part in (problem, other))
-        assert {**one, "_last_scores": None} == {
-            **two,
-            "_last_scores": None,
-        }  # kept from the last evaluation, if any
+        assert dtypes_when_used(other) == wanted
         if has_objective(problem):
             assert other.objective(point) == problem.objective(point)
 

@@ -82,7 +82,7 @@ def own_functions(problem):
 def test_a_loss_that_is_read_has_all_that_known_ones_have(name, tmp_path):
     """What is read has known functions alone, which every formulation is solved and proved with elsewhere.
 
-    So each loss is solved in two of the formulations, and each of those with two losses; all pairs have their value.
+    So each loss is solved in one of the formulations, and each of those with a loss; all pairs have their value.
     """
     place, found = list(READ).index(name), problems(losses.Custom(READ[name]))
     for problem in found:
@@ -90,13 +90,13 @@ def test_a_loss_that_is_read_has_all_that_known_ones_have(name, tmp_path):
         for w in RNG.normal(size=(3, 3)):
             expected = problem.definition(problem.X @ w) + 0.05 * w @ w
             assert problem.objective(w) == pytest.approx(expected, rel=tolerance("summation"))
-    for problem in (found[place % len(found)], found[(place + 3) % len(found)]):
-        solution, exact = problem.solve(), problem.solve("exact")
-        assert abs(solution.value - exact.value) <= solution.gap + exact.gap + tolerance("two solvers")
-        assert problem.dual().solve(tol=1e-5).converged
-        proof = problem.prove(solution)
-        assert proof.kind == "global"
-        assert proof.gap <= 2.0 * solution.gap + tolerance("summation")
+    problem = found[place % len(found)]
+    solution, exact = problem.solve(), problem.solve("exact")
+    assert abs(solution.value - exact.value) <= solution.gap + exact.gap + tolerance("two solvers")
+    assert problem.dual().solve(tol=1e-5).converged
+    proof = problem.prove(solution)
+    assert proof.kind == "global"
+    assert proof.gap <= 2.0 * solution.gap + tolerance("summation")
     assert problem.export(solution, tmp_path / "proof").exists()
 
 
