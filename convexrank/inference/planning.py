@@ -45,16 +45,17 @@ class _Pairs:
     ratio: float
 
     def exact(self, n: int, value: float, alpha: float) -> float:
+        return _exact_width(self, n, value, alpha)
+
+    def width(self, n: int, value: float, alpha: float) -> float:
         """Width where the ROC curve is u^a, as of exponential scores, and the rows stand at its quantiles."""
-        scale = max(1.0, n / _LARGEST, math.ceil(self.ratio * n) / _LARGEST)  # beyond, it falls like the root
-        n = max(round(n / scale), 1)
         others = math.ceil(self.ratio * n)
         up = ((np.arange(n) + 0.5) / n) ** (value / (1.0 - value))
         above = np.searchsorted((np.arange(others) + 0.5) / others, up)  # negatives above each positive
         hits = np.zeros(n + others, dtype=np.int64)
         hits[above + np.arange(n)] = 1
         low, high = auc_bounds(hits, np.ones_like(hits), alpha)
-        return (high - low) / math.sqrt(scale)
+        return high - low
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         """Hanley and McNeil's variance, of exponential scores."""
@@ -96,8 +97,26 @@ class _Push:
         sizes = [start]
         if n > start:
             sizes = sorted({round(start * 2.0 ** (step / _STEPS)) for step in range(_STEPS + 1)})
-        widths = np.minimum.accumulate([_push_width(self, size, value, alpha) for size in sizes])
+        widths = np.minimum.accumulate([_exact_width(self, size, value, alpha) for size in sizes])
         return math.exp(float(np.interp(math.log(n), np.log(sizes), np.log(widths))))
+
+    def width(self, n: int, value: float, alpha: float) -> float:
+        """Mean width over some draws of tuples or groups, where the rows stand at the quantiles."""
+        others = math.ceil(self.ratio * n)
+        heights = ((np.arange(others) + 0.5) / others) ** self.power(value)
+        measure, label = PushRisk(self.p), np.repeat([1, 0], [n, others])
+        scores = np.concatenate([(np.arange(n) + 0.5) / n, heights])
+        ranked = measure.read(label, scores).ranked(scores)
+        if (tuples := measure.tuples_below(ranked)) is None:
+            lows = [measure.lower(ranked, alpha, draw) for draw in range(_DRAWS)]
+            highs = [measure.upper(ranked, alpha)]
+        else:  # other numbers for the levels give other draws
+            moved = [
+                replace(tuples, samples=tuple(side + more for side in tuples.samples))
+                for more in range(_DRAWS)
+            ]
+            lows, highs = np.transpose([rare_bounds(one, alpha) for one in moved]) ** (1.0 / self.p)
+        return float(np.mean(highs) - np.mean(lows))
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         others, (u, heights, weights) = math.ceil(self.ratio * n), self._heights(value)
@@ -115,41 +134,19 @@ class _Push:
         return {"positives": n, "negatives": math.ceil(self.ratio * n)}
 
 
-def _push_width(plan: _Push, n: int, value: float, alpha: float) -> float:
-    """Return the width with n positives."""
-    scale = max(1.0, n / _LARGEST, math.ceil(plan.ratio * n) / _LARGEST)  # beyond, it falls like the root
-    return _mean_width(plan, max(round(n / scale), 1), value, alpha) / math.sqrt(scale)
-
-
-@lru_cache(maxsize=256)
-def _mean_width(plan: _Push, n: int, value: float, alpha: float) -> float:
-    """Return the mean width over some draws of tuples or groups, where the rows stand at the quantiles."""
-    others = math.ceil(plan.ratio * n)
-    heights = ((np.arange(others) + 0.5) / others) ** plan.power(value)
-    measure, label = PushRisk(plan.p), np.repeat([1, 0], [n, others])
-    scores = np.concatenate([(np.arange(n) + 0.5) / n, heights])
-    ranked = measure.read(label, scores).ranked(scores)
-    if (tuples := measure.tuples_below(ranked)) is None:
-        lows = [measure.lower(ranked, alpha, draw) for draw in range(_DRAWS)]
-        highs = [measure.upper(ranked, alpha)]
-    else:  # other numbers for the levels give other draws
-        moved = [
-            replace(tuples, samples=tuple(side + more for side in tuples.samples)) for more in range(_DRAWS)
-        ]
-        lows, highs = np.transpose([rare_bounds(one, alpha) for one in moved]) ** (1.0 / plan.p)
-    return float(np.mean(highs) - np.mean(lows))
-
-
 @dataclass(frozen=True)
 class _Queries:
     """A mean over queries."""
 
     sd: float | None
 
+    ratio = 0.0  # no units of another kind
+
     def exact(self, n: int, value: float, alpha: float) -> float:
+        return _exact_width(self, n, value, alpha)
+
+    def width(self, n: int, value: float, alpha: float) -> float:
         """Width for two values, of which one is 0 or 1 where no others have this standard deviation."""
-        scale = max(1.0, n / _LARGEST)  # beyond, it falls like the root
-        n = max(round(n / scale), 1)
         sd = math.sqrt(value * (1 - value)) if self.sd is None else self.sd
         low, high = max(value - sd, 0.0), min(value + sd, 1.0)
         if low == 0.0:
@@ -159,7 +156,7 @@ class _Queries:
         share = (value - low) / (high - low)
         many = np.floor((np.arange(n) + 1) * share + 0.5) - np.floor(np.arange(n) * share + 0.5)
         ends = mean_bounds(low + (high - low) * many, alpha)
-        return (ends[1] - ends[0]) / math.sqrt(scale)
+        return float(ends[1] - ends[0])
 
     def asymptotic(self, n: int, value: float, alpha: float) -> float:
         variance = value * (1 - value) if self.sd is None else self.sd**2
@@ -274,6 +271,18 @@ _PLANS: dict[str, tuple[Callable[[float, float | None], Plan], str]] = {
     "ndcg": (lambda ratio, sd: _Queries(sd), "sd"),
     "map": (lambda ratio, sd: _Queries(sd), "sd"),
 }
+
+
+def _exact_width(plan: _Pairs | _Push | _Queries, n: int, value: float, alpha: float) -> float:
+    """Return the width with n units."""
+    scale = max(1.0, n / _LARGEST, math.ceil(plan.ratio * n) / _LARGEST)  # beyond, it falls like the root
+    return _width(plan, max(round(n / scale), 1), value, alpha) / math.sqrt(scale)
+
+
+@lru_cache(maxsize=256)
+def _width(plan: _Pairs | _Push | _Queries, n: int, value: float, alpha: float) -> float:
+    """Return the width with so few units; a search beyond the largest asks for the same one each time."""
+    return plan.width(n, value, alpha)
 
 
 def _planned(metric: str, p: float | None, ratio: float, sd: float | None) -> Plan:
