@@ -51,10 +51,10 @@ def test_the_mean_of_the_sample_would_fail():
 def test_blocks_of_many_numbers_have_bounds_that_hold(law):
     rng, (values, chances) = np.random.default_rng(0), LAWS[law]
     wrong = np.zeros(2)
-    for _ in range(50):
+    for _ in range(20):
         low, high = betting.mean_bounds(rng.choice(values, size=3500, p=chances), 0.5)
         wrong += low > np.dot(values, chances), high < np.dot(values, chances)
-    assert (stats.binom.sf(wrong - 1, 50, 0.25) > 1e-3).all()
+    assert (stats.binom.sf(wrong - 1, 20, 0.25) > 1e-3).all()
     numbers = rng.random(3500)
     parts = betting.blocks(numbers, 1000)
     assert len(parts) == 1000
@@ -73,7 +73,7 @@ def test_blocks_of_many_numbers_have_bounds_that_hold(law):
 @pytest.mark.parametrize("n", [200, 20_000])
 def test_width_beside_students_interval(draw, n):
     rng, ratios = np.random.default_rng(1), []
-    for _ in range(8):
+    for _ in range(4):
         values = draw(rng, n)
         low, high = betting.mean_bounds(values, 0.05)
         assert low <= values.mean() <= high

@@ -31,8 +31,9 @@ def graded(queries=9, rows=8, d=4, seed=0):
 
 # the checks know of no queries: all rows are one, which only folds of rows divide
 @parametrize_with_checks([
-    PushRankerCV(n=3, cv=2, tol=1e-6),
-    RetargetingRankerCV(n=3, cv=KFold(2, shuffle=True, random_state=0)),
+    # two values and answers of few digits: the checks ask how arguments are handled
+    PushRankerCV(n=2, cv=2, tol=1e-5),
+    RetargetingRankerCV(n=2, cv=KFold(2, shuffle=True, random_state=0), tol=1e-5),
 ])  # fmt: skip
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

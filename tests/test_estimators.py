@@ -31,7 +31,6 @@ L2 = 0.05
 @parametrize_with_checks(
     [
         PushRanker(),
-        PushRanker(objective="top_bottom_push", bottom_weight=0.5),
         # with this limit and penalty fits take three fifths of the time that 0.3 alone takes, and with this tolerance
         # half of that: the checks ask how arguments are handled, and test_rate_constrained how near the minimum is
         PushRanker(objective="rate_constrained", max_fpr=0.5, l2=1.0, tol=1e-3),

@@ -127,7 +127,7 @@ def test_many_pairs_of_each_row_are_not_listed():
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared_hinge", "exponential"])
 @pytest.mark.parametrize("penalty", [{"l1": 1e-3}, {"l2": 1e-5}])
 def test_the_minimum_is_that_of_the_exact_model(loss, penalty):
-    X, y, qid = lists(noise=0.5)
+    X, y, qid = lists(queries=15, noise=0.5)
     problem = cr.problems.PartialAUC(X, y, 0.6, loss, qid=qid, **penalty)
     solution, exact = problem.solve(), problem.solve("exact")
     assert solution.converged
@@ -198,7 +198,7 @@ def test_the_minimum_of_many_queries_at_zero_is_missed_where_one_width_is_all(tr
 @pytest.mark.parametrize("divergence", ["squared", "bit_entropy"])
 def test_margins_with_l1_end_by_newtons_method(divergence):
     """Columns that are nearly one another's multiples: accelerated steps creep, second derivatives know them apart."""
-    X, y, qid = lists(queries=15)
+    X, y, qid = lists(queries=8)
     X[:, 1:] = X[:, :1] + 0.01 * X[:, 1:]
     options = {"margin": 0.2, "l1": 1e-4}
     problem = cr.problems.MarginRetargeting(X, y, qid, divergence, **options)

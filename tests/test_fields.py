@@ -248,7 +248,9 @@ def dtypes_when_used(problem):
     found = dict(arrays_of(used(problem)))
     for attribute, array in found.items():
         assert not array.flags.writeable, attribute
-    return {key: array.dtype for key, array in found.items() if key != "_last_scores"}  # kept from an evaluation
+    return {
+        key: array.dtype for key, array in found.items() if key != "_last_scores"
+    }  # kept from an evaluation
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

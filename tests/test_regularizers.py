@@ -251,10 +251,9 @@ def test_penalty_is_the_sum_of_its_parts(name, w):
 def test_penalty_prox_leaves_l2_to_the_smooth_part(name):
     penalty = PENALTIES[name]
     rest = Penalty(0.0, penalty.l1, penalty.ball)
-    for seed in range(2):
-        for v, step in zip(points(seed), (1.0, 0.1, 3.0, 1.0, 0.5, 2.0, 1.0), strict=True):
-            found = penalty.prox(v, step)
-            assert np.abs(found - cvxpy_prox(rest, v, step)).max() <= tolerance("conic point")
+    for v, step in zip(points(0), (1.0, 0.1, 3.0, 1.0, 0.5, 2.0, 1.0), strict=True):
+        found = penalty.prox(v, step)
+        assert np.abs(found - cvxpy_prox(rest, v, step)).max() <= tolerance("conic point")
 
 
 @EACH

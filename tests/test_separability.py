@@ -311,11 +311,11 @@ def violation(A, B, d):
     return linprog(np.r_[np.zeros(B.shape[1]), 1.0], A_ub=-slack, b_ub=A @ d, bounds=bounds).fun
 
 
-@pytest.mark.parametrize("start", range(0, 120, 40))
+@pytest.mark.parametrize("start", range(0, 60, 20))
 def test_inequalities_hold_exactly_where_no_query_rises_far_out(start):
     """The slope far out follows the atoms by other code; at scores drawn at random, and at the ends of the cone."""
     held = np.zeros(2, dtype=int)
-    for seed in range(start, start + 40):
+    for seed in range(start, start + 20):
         draw = Random(seed)
         instance = random_instance(draw)
         program, rng = instance.program, np.random.default_rng(seed)
@@ -330,7 +330,7 @@ def test_inequalities_hold_exactly_where_no_query_rises_far_out(start):
             held[int(holds)] += 1
             assert not holds or each.sum() <= 1e-7
             assert holds or each.max() > 1e-9 or has_factors_of_zero(instance.root)
-    assert held.min() >= 20
+    assert held.min() >= 10
 
 
 def test_too_many_pairs_have_no_inequalities(monkeypatch):

@@ -49,7 +49,9 @@ def test_many_kinks_without_l2_are_solved_in_few_steps(name, l1):
     assert FOLLOWED in solution.message
 
 
-@pytest.mark.parametrize(("name", "l1"), [(name, 0.003 * (1 - place % 2)) for place, name in enumerate(KINKS)])
+@pytest.mark.parametrize(
+    ("name", "l1"), [(name, 0.003 * (1 - place % 2)) for place, name in enumerate(KINKS)]
+)
 def test_the_path_ends_at_the_minimum_of_the_exact_model(name, l1):
     """With the l1 that the test above leaves out."""
     formulation, options = KINKS[name]

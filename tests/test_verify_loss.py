@@ -24,7 +24,7 @@ def hinges(f, **options):
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.source)
 def test_published_mistakes_are_found_on_small_instances(mistake):
     options = {"instances": 16, **mistake.parameters, **mistake.options}
-    right = cr.verify_loss(mistake.right, mistake.problem, **{**options, "instances": 8})
+    right = cr.verify_loss(mistake.right, mistake.problem, **{**options, "instances": 4})
     assert right.agrees, str(right)
     report = cr.verify_loss(mistake.wrong, mistake.problem, **options)
     assert not report.agrees
