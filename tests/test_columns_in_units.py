@@ -46,8 +46,7 @@ def test_wide_elastic_nets_with_a_large_column(scale, solver):
 
 
 @pytest.mark.parametrize("penalties", [ELASTIC, {"l1": 0.1}], ids=str)
-@pytest.mark.parametrize("scale", LARGE)
-@pytest.mark.parametrize("name", ["ConvexRisk", "IRPush"])
+@pytest.mark.parametrize(("name", "scale"), [("ConvexRisk", 1e4), ("IRPush", 1e8), ("ConvexRisk", 1e12)])
 def test_a_large_column_takes_no_more_steps(name, scale, penalties):
     X, y = wide(scale)
     problem = getattr(cr.problems, name)(X, y, **penalties)
@@ -63,8 +62,7 @@ def beside_a_smaller_column(name):
     return y, getattr(cr.problems, name)(X, y, l1=0.1).solve("bundle")
 
 
-@pytest.mark.parametrize("scale", LARGE)
-@pytest.mark.parametrize("name", ["RmaxPush", "RankSVM"])
+@pytest.mark.parametrize(("name", "scale"), [("RmaxPush", 1e4), ("RankSVM", 1e8), ("RmaxPush", 1e12)])
 def test_cutting_planes_beside_a_large_column(name, scale):
     (X, y), (labels, smaller) = wide(scale, 16, 40), beside_a_smaller_column(name)
     assert np.array_equal(y, labels)
@@ -196,8 +194,11 @@ def maxima_by_cvxpy(name, X, y, units, l1, l2):
     return float(model.solve("CLARABEL"))
 
 
-@pytest.mark.parametrize("large", [[0], [0, 10, 20]], ids=["one column", "three columns"])
-@pytest.mark.parametrize("shape", [(60, 30), (20, 40)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "large"),
+    [((60, 30), [0]), ((20, 40), [0, 10, 20])],
+    ids=["one column", "three columns, few rows"],
+)
 @pytest.mark.parametrize(
     ("name", "l1", "l2"),
     [("TopPush", 1e-2, 1e-2), ("TopPush", 0.0, 1e-2), ("RmaxPush", 1e-2, 0.0), ("RmaxPush", 1e-2, 1e-2)],

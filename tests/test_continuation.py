@@ -222,9 +222,9 @@ def test_a_warm_start_is_kept():
 
 @pytest.mark.parametrize("kind", ["TopPush", "RankSVM"])
 def test_memory_is_linear_in_the_unknowns(kind):
-    """A square of 20 000 numbers would be 3 GB."""
+    """A square of 8000 numbers would be .5 GB."""
     rng = np.random.default_rng(0)
-    n, d = 500, 20_000
+    n, d = 500, 8_000
     X = sparse.random_array((n, d), density=0.002, rng=rng, format="csr", data_sampler=rng.standard_normal)
     if kind == "TopPush":
         problem = cr.problems.TopPush(X, rng.random(n) < 0.3, l2=0.1)

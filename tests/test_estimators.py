@@ -223,7 +223,7 @@ def test_one_search_compares_objectives():
         {"objective": ["spectral_push"], "spectrum": ["uniform", ("top", 0.2), [0.25, 0.75]]},
         {"objective": ["push"], "p": [1, 8]},
     ]
-    folds = StratifiedKFold(3)
+    folds = StratifiedKFold(2)
     search = GridSearchCV(PushRanker(l2=L2), grid, cv=folds, error_score="raise").fit(X, y)
     assert len(search.cv_results_["mean_test_score"]) == 7
     best = PushRanker(l2=L2, **search.best_params_)

@@ -68,7 +68,7 @@ def influence_of(name, y, s, weights=None, groups=None, **options):
 # --- the estimates are the measures of convexrank.metrics -------------------------------------------------------------
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(data=lists(least=1))
 def test_estimates_are_the_measures(data):
     y, s = data
@@ -578,21 +578,21 @@ def test_many_numbers_of_negatives_share_bounds_that_are_little_wider(monkeypatc
 @pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize(("positives", "negatives"), [(200, 300), (400, 60)])  # by pairings, and by groups
 def test_the_left_end_holds_the_area(positives, negatives, held, monkeypatch):
-    """80 samples at a low level; with another law of the number of negatives the lower end fails more often."""
+    """60 samples at a low level; with another law of the number of negatives the lower end fails more often."""
     if not held:
         law = left._errors
         monkeypatch.setattr(left, "_errors", lambda n, share, *options: law(n, 1.75 * share, *options))
     monkeypatch.setattr(left, "_COMPARED", 4000)  # few systems
     rng, delta, wrong = np.random.default_rng(22), 0.2, np.zeros(2)
     assert in_groups(positives, negatives, 0.2) == (positives == 400)
-    for _ in range(80):
+    for _ in range(60):
         # the ROC curve is the root
         u = np.concatenate([rng.random(positives) ** 2.0, rng.random(negatives)])
         label = np.repeat([1, 0], [positives, negatives])[np.argsort(u)]
         area = 0.2**1.5 / 1.5 / 0.2
         for upper, truth in enumerate((area, 1 - area)[: 1 + held]):
             wrong[upper] += left_lower(label, np.ones_like(label), 0.2, delta, bool(upper)) > truth
-    assert (stats.binom.sf(wrong.max() - 1, 80, delta) > 1e-3) == held
+    assert (stats.binom.sf(wrong.max() - 1, 60, delta) > 1e-3) == held
 
 
 @settings(max_examples=30)

@@ -72,7 +72,7 @@ def test_an_interval_below_the_floor_fails_somewhere(floors):
     power = math.exp(math.lgamma(1 / 0.3) + math.lgamma(p + 1) - math.lgamma(1 / 0.3 + p + 1)) / 0.3
     truth = ((1 - share) * power + share) ** (1 / p)
     y, held, widths = np.repeat([1, 0], n), [], []
-    for _ in range(80):
+    for _ in range(40):
         u = rng.random(2 * n)
         u[:n] **= 1 / 0.3
         usual = -u
@@ -82,4 +82,4 @@ def test_an_interval_below_the_floor_fails_somewhere(floors):
             widths.append(inference.push_risk_interval(y, usual, p, method="asymptotic").width)
             held.append(truth in inference.push_risk_interval(y, mixed, p, method="asymptotic"))
     assert np.mean(widths) < floors.least_width("push_risk", 0.3, n, n, p=p)
-    assert stats.binom.cdf(sum(held), 80, 0.95) < 1e-4
+    assert stats.binom.cdf(sum(held), 40, 0.95) < 1e-4

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import dcg_score, roc_auc_score, roc_curve
 
@@ -15,6 +15,7 @@ from tests.metric_references import BIPARTITE, bipartite, loop_precision, loop_p
 from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")
+FEW = settings(max_examples=40)  # of each of many measures
 WITH_LOOP = [name for name, (_, reference) in BIPARTITE.items() if reference is not None]
 
 
@@ -27,6 +28,7 @@ def agrees(metric, reference, y, s) -> bool:
 
 
 @pytest.mark.parametrize("name", WITH_LOOP)
+@FEW
 @given(data=bipartite())
 def test_equals_the_double_loop(name, data):
     assert agrees(*BIPARTITE[name], *data)
@@ -91,6 +93,7 @@ def test_a_planted_bug_is_caught(name):
 
 
 @pytest.mark.parametrize("name", BIPARTITE)
+@FEW
 @given(data=bipartite(minimum=2), seed=st.integers(0, 99))
 def test_only_the_order_of_the_scores_matters(name, data, seed):
     (y, s), (metric, _) = data, BIPARTITE[name]
@@ -185,6 +188,7 @@ def test_precision_of_a_share_of_the_rows(share, rows):
 # Other packages.
 
 
+@FEW
 @given(data=bipartite(), max_fpr=st.floats(0.01, 0.99))
 def test_agrees_with_sklearn(data, max_fpr):
     y, s = data

@@ -49,8 +49,7 @@ def readings(problem):
             yield from (proved.risk, proved.offset, proved.slope)
 
 
-@pytest.mark.parametrize("queries", [1, 2])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("weighted", "queries"), [(False, 1), (True, 2)])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_rows_that_count_alone_have_the_sums_of_all(loss, weighted, queries, monkeypatch):
     monkeypatch.setattr(merging, "_MANY", 500)

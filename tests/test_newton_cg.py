@@ -44,8 +44,10 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("kind", ["sparse", "dense", "float32"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(name, kind) for place, name in enumerate(MADE) for kind in ("sparse", ("dense", "float32")[place % 2])],
+)
 def test_the_answer_is_that_of_lbfgs_within_both_gaps(name, kind):
     rows = X.toarray() if kind == "dense" else X
     problem = MADE[name](rows, l2=1e-2, dtype="float32" if kind == "float32" else "float64")
@@ -233,7 +235,7 @@ def test_a_steep_risk_is_approached_by_a_gentler_one_of_whatever_shape(monkeypat
 
 @pytest.mark.parametrize("name", MADE)
 def test_along_a_path_answers_are_those_of_single_solves(name):
-    problem, strengths = MADE[name](X, l2=1.0), [1e-1, 1e-2, 1e-3]
+    problem, strengths = MADE[name](X, l2=1.0), [1e-1, 1e-2]
     found = cr.path(problem, l2=strengths, solver="newton-cg", tol=1e-8)
     for one, l2 in zip(found, strengths, strict=True):
         alone = problem.changed(l2=l2).solve("newton-cg")

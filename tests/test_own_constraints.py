@@ -55,8 +55,15 @@ def by_hand(problem, constraints):
         return made.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
 
 
-@pytest.mark.parametrize("constraints", CONSTRAINTS.values(), ids=CONSTRAINTS)
-@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+@pytest.mark.parametrize(
+    ("problem", "constraints"),
+    [
+        pytest.param(PROBLEMS[name], CONSTRAINTS[other], id=f"{name}, {other}")
+        for place, name in enumerate(PROBLEMS)
+        for turn, other in enumerate(CONSTRAINTS)
+        if (place + turn) % 5 < 3
+    ],
+)
 def test_the_minimum_is_that_of_cvxpy_by_hand(problem, constraints):
     solution, expected = problem.solve("exact", constraints=constraints), by_hand(problem, constraints)
     assert solution.converged

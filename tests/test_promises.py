@@ -337,7 +337,7 @@ def test_promises_that_are_not_kept_are_found_out(monkeypatch):
             return [
                 target.met
                 for one in chosen
-                for target in settings.judged(one, settings.simulate(one, 300, 0))
+                for target in settings.judged(one, settings.simulate(one, 150, 0))
             ]
 
         assert judged() == [True] * 5

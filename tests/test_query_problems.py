@@ -41,7 +41,7 @@ KINDS = {
 }
 EVERY = pytest.mark.parametrize("name", KINDS)
 CONVEX = pytest.mark.parametrize("name", [name for name in KINDS if KINDS[name][0] is not RankCosine])
-DRAWN = pytest.mark.parametrize("seed", range(3))
+DRAWN = pytest.mark.parametrize("seed", range(2))
 
 
 def make(name, X, y, qid, **more):
@@ -92,9 +92,9 @@ def test_hessian_is_that_of_the_compiled_oracle(name, seed):
 
 @CONVEX
 def test_fast_equals_exact_for_every_kind(name):
-    report = cr.verify([draw(name, seed)[0] for seed in range(4)])
+    report = cr.verify([draw(name, seed)[0] for seed in range(3)])
     assert report.ok, str(report)
-    assert report.compared == 4
+    assert report.compared == 3
 
 
 @EVERY

@@ -239,8 +239,8 @@ def test_a_class_that_does_not_count_keeps_a_row(name):
 @pytest.mark.parametrize("root", [1e-3, 0.3, 7.0])
 def test_few_multipliers_are_tried(root, power):
     """The slope of a smooth concave function is 0 after few of its tangents and secants, fewer than halves take."""
-    slope = ((1.0 + 2.0 * root) / (1.0 + 2.0 * np.geomspace(1e-9, 1e3, 2_000_001))) ** power - 1.0
-    grid = np.geomspace(1e-9, 1e3, 2_000_001)
+    grid = np.geomspace(1e-9, 1e3, 500_001)
+    slope = ((1.0 + 2.0 * root) / (1.0 + 2.0 * grid)) ** power - 1.0
     values = np.append(0.0, np.cumsum(0.5 * (slope[1:] + slope[:-1]) * np.diff(grid)))
     bracket, tried = _Bracket(None, None, np.zeros(1)), 0
     while not (
@@ -355,10 +355,12 @@ def test_bad_input_is_refused(case):
 NAMED = {"objective": "rate_constrained", "l2": 0.02}
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize(
+    ("name", "weighted"),
+    [("max_fpr", False), ("max_fpr", True), ("min_recall", False), ("min_precision", True)],
+)
 def test_the_ranker_keeps_the_rate_on_its_rows(name, weighted):
-    X, y = data(7, 80)
+    X, y = data(7, 50)
     limit = {name: LIMITS[name]}
     counts = np.random.default_rng(7).integers(0, 3, size=len(y)) if weighted else np.ones(len(y), dtype=int)
     model = cr.PushRanker(**NAMED, **limit).fit(X, np.where(y, "yes", "no"), sample_weight=counts)
@@ -392,7 +394,7 @@ def test_searches_and_later_fits_of_the_ranker():
 
     X, y = data(8)
     model = cr.PushRanker(**NAMED)
-    grid = [{"max_fpr": [0.1, 0.3]}, {"max_fpr": [0.3], "l2": [1.0]}]
+    grid = [{"max_fpr": [0.1]}, {"max_fpr": [0.3], "l2": [1.0]}]
     search = GridSearchCV(model, grid, cv=StratifiedKFold(2), error_score="raise").fit(X, y)
     best = search.best_estimator_
     again = cr.PushRanker(**NAMED, warm_start=True).set_params(**search.best_params_).fit(X, y)
@@ -422,11 +424,19 @@ def test_bad_parameters_of_the_ranker_are_refused(parameters, words):
         cr.PushRanker(**NAMED | parameters).fit(*data(9))
 
 
-@pytest.mark.parametrize("features", ["thresholds", "products"])
-@pytest.mark.parametrize("limit", [{"max_fpr": 0.2}, {"min_recall": 0.8}, {"min_precision": 0.6}], ids=str)
+@pytest.mark.parametrize(
+    ("features", "limit"),
+    [
+        ("thresholds", {"max_fpr": 0.2}),
+        ("products", {"max_fpr": 0.2}),
+        ("products", {"min_recall": 0.8}),
+        ("thresholds", {"min_precision": 0.6}),
+    ],
+    ids=str,
+)
 def test_rates_of_derived_columns_hold_on_the_rows(features, limit):
     """The problem is that of the built columns; the threshold is that of the scores that the ranker returns."""
-    X, y = data(3, 60)
+    X, y = data(3)
     model = cr.PushRanker(objective="rate_constrained", l2=0.01, features=features, bins=2, **limit).fit(X, y)
     assert model.solution_.converged
     design = model.solution_.instance.X

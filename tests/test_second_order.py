@@ -54,9 +54,10 @@ def test_single_precision_is_a_matter_of_storage(name):
         assert np.allclose(ours, theirs, rtol=tolerance("summation"), atol=tolerance("summation"))
 
 
-@pytest.mark.parametrize("price", ["identity", 3])
+@pytest.mark.parametrize(
+    ("kind", "price"), [(np.asarray, "identity"), (sparse.csr_array, 3), (np.asarray, 3)]
+)
 @pytest.mark.parametrize("loss", ["exponential", "logistic", "squared_hinge"])
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_second_derivatives_of_listed_pairs_are_those_of_jax(kind, loss, price, monkeypatch):
     """From the differences of the features, and by a product for each column where these are too many numbers."""
     rng = np.random.default_rng(0)

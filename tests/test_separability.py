@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
@@ -90,6 +90,7 @@ def test_one_feature(positives, negatives):
 SMALL = st.integers(-2, 2).map(float)
 
 
+@settings(max_examples=50)
 @given(
     st.integers(1, 4).flatmap(lambda rows: arrays(np.float64, (rows, 2), elements=SMALL)),
     st.integers(1, 4).flatmap(lambda rows: arrays(np.float64, (rows, 2), elements=SMALL)),

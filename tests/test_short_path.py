@@ -82,9 +82,18 @@ def test_lengths_that_promise_too_much_would_not_be_taken(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "scale", [1e-6, 1e6, np.r_[1e8, np.ones(11)]], ids=["tiny", "large", "one large column"]
+    ("scale", "options"),
+    [
+        (1e-6, {}),
+        (1e6, {}),
+        (np.r_[1e8, np.ones(11)], {}),
+        (1e-6, {"l1": 0.003}),
+        (np.r_[1e8, np.ones(11)], {"l1": 0.003}),
+        (1e6, {"l1": 0.003, "l2": 1e-4}),
+        (np.r_[1e8, np.ones(11)], {"l2": 1e-9}),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("options", [{}, {"l1": 0.003}, {"l1": 0.003, "l2": 1e-4}, {"l2": 1e-9}], ids=str)
 def test_units_of_the_columns_do_not_matter(scale, options):
     X, y = rows()
     solution = cr.problems.RmaxPush(X * scale, y, "exponential", **options).solve()

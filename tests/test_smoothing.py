@@ -407,8 +407,8 @@ def test_many_pairs_below_a_curved_function_are_left_to_the_bundle_method():
 def test_pairs_of_the_lowest_and_the_highest_of_many_rows(loss, monkeypatch):
     """Columns and rows whose shares move make the Hessian; how both move together is left out."""
     rng = np.random.default_rng(2)
-    X = rng.normal(size=(2500, 4))
-    y = (X @ [1.0, 0.5, 0.0, -1.0] + 0.4 * rng.normal(size=2500) > 0.8).astype(int)
+    X = rng.normal(size=(1500, 4))
+    y = (X @ [1.0, 0.5, 0.0, -1.0] + 0.4 * rng.normal(size=1500) > 0.8).astype(int)
     problem = cr.problems.PartialAUC(X, y, 0.3, loss, 0.5, l2=1e-3)
     monkeypatch.setattr(interpolated, "_VERY_MANY", 1_000)
     assert problem.default_solver == "continuation"
