@@ -273,7 +273,7 @@ def test_a_gap_for_very_many_rows_is_never_below_the_true_error(p, pieces, monke
     """As above: with the curvature that some rows tell, or out of memory in pieces."""
     monkeypatch.setattr(_formulation, "TALL", 1_000)
     rng, curved = np.random.default_rng(8), 0
-    for l2, scale in ((1e-6, 1.0), (1e-3, 1.0), (1e-3, 30.0), (0.1, 1e-2)):
+    for l2, scale in ((1e-6, 1.0), (1e-3, 30.0), (0.1, 1e-2)):
         X, labels = rng.normal(size=(750, 3)) * [scale, 1.0, 1.0] + 1.0, np.arange(750) % 3 == 0
         problem = cr.problems.PNormPush(X, labels, p=p, l2=l2)
         best = polished(X, labels, problem.solve("newton").x, p, l2, 0.0)

@@ -7,7 +7,7 @@ from dataclasses import astuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from scipy.stats import kendalltau
 
 from convexrank import metrics
@@ -19,6 +19,7 @@ SUMMATION = tolerance("summation")
 
 
 @pytest.mark.parametrize("ties", TIE_COSTS)
+@settings(max_examples=50)
 @given(data=graded())
 def test_ranking_risk_equals_the_double_loop(ties, data):
     value, variance = loop_risk(*(array.tolist() for array in data), TIE_COSTS[ties])

@@ -174,7 +174,7 @@ NAMES = [name for name, *_ in couples(0, False)]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_declared_formulations_agree_with_the_packages(name):
-    for seed in range(4):
+    for seed in range(2):
         for found, declared, own in couples(seed, seed % 2 == 1):
             if found != name:
                 continue

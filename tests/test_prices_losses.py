@@ -59,7 +59,7 @@ LOSSES = {
     ),
     "custom logistic": (losses.Custom(lambda z: atoms.softplus(-z)), plain_logistic),
 }  # fmt: skip
-FEW = settings(max_examples=30)  # of each of many prices and losses
+FEW = settings(max_examples=20)  # of each of many prices and losses
 PRICED = pytest.mark.parametrize("name", list(PRICES))
 LOST = pytest.mark.parametrize("name", list(LOSSES))
 
