@@ -15,6 +15,7 @@ import convexrank as cr
 from convexrank.modelling.smoothing.merging import LEFT_OUT
 from convexrank.problems.constrained import rate_constrained
 from convexrank.problems.constrained._base import balanced, least_left_side, whole_numbers
+from convexrank.solvers.row_faces import Constrained
 from convexrank.solvers.through_another import _Bracket, _Tried
 from tests.tolerances import TOLERANCES, tolerance
 
@@ -100,11 +101,16 @@ def test_a_wrong_multiplier_makes_the_gap_larger_and_not_false():
     problem = RateConstrained(X, y, l2=0.1, max_fpr=0.2)
     solution = problem.solve()
     least = problem.solve("exact").value
+    inside = problem.face(Constrained).interior()
     for multiplier in (0.0, 0.1, 1.0, 100.0):
         points = np.append(solution.x, multiplier)[None, :]
         found = problem.certificate(solution.x, cr.Witness(points, np.ones(1)))
         assert found.lower_bound <= least + 1e-9
         assert found.gap >= -1e-12
+        assert (
+            problem.certificate(inside, cr.Witness(points, np.ones(1))).gap
+            >= problem.objective(inside) - least
+        )
     other = problem.certificate(
         solution.x, cr.Witness(solution.x[None, :], np.ones(1))
     )  # without a multiplier
