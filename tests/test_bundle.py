@@ -47,8 +47,9 @@ def test_memory_is_linear_in_the_unknowns(name, d, l1):
     assert state.value < problem.objective(problem.start())
 
 
-@pytest.mark.parametrize("l2", [1e-2, 1.0])
-@pytest.mark.parametrize("kind", ["TopPush", "RankSVM", "ball"])
+@pytest.mark.parametrize(
+    ("kind", "l2"), [("TopPush", 1e-2), ("TopPush", 1.0), ("RankSVM", 1.0), ("ball", 1e-2), ("ball", 1.0)]
+)
 def test_in_the_span_of_the_slopes_the_answer_is_the_same(kind, l2, monkeypatch):
     """More unknowns than rows; once with coordinates, once without."""
     if kind == "ball":

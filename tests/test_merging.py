@@ -191,8 +191,10 @@ def test_a_solve_with_merged_rows_ends_where_one_with_all_does(name, count, by_s
 
 
 @pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 may be the minimum
-@pytest.mark.parametrize("beside_zero", [False, True])
-@pytest.mark.parametrize("name", ["TopPush", "SpectralPush share", "PartialAUC squared"])
+@pytest.mark.parametrize(
+    ("name", "beside_zero"),
+    [("TopPush", False), ("TopPush", True), ("SpectralPush share", False), ("PartialAUC squared", True)],
+)
 def test_of_many_lists_some_tell_where_to_begin(name, beside_zero, monkeypatch):
     X, y = drawn(n=8_000, noise=2.0 if beside_zero else 0.2)
     query = np.random.default_rng(4).permutation(len(y)) // 20

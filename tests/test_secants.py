@@ -89,7 +89,7 @@ def test_where_rounding_hides_descent_nothing_is_seen():
 @pytest.mark.parametrize("name", ["TopPush", "RmaxPush hinge", "SpectralPush"])
 def test_the_exact_solver_takes_evidence_of_a_fast_one_before_it_looks_for_some(name, monkeypatch):
     """A search of tangents at many kinks took minutes; the answer, and its value, stay those of the conic solver."""
-    X, y = text(150, 800)
+    X, y = text(100, 800)
     problem = MAKERS[name](X, y, l2=1e-2)
     monkeypatch.setattr(certificates, "_search", None)
     found = problem.solve("exact", tol=1e-4)
