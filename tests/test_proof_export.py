@@ -497,11 +497,11 @@ def test_what_cannot_be_exported_says_why(tmp_path):
         problem.export(x, tmp_path / "folder")
 
 
-def test_values_of_many_pairs_are_right_to_the_last_bit(tmp_path, capsys):
-    """The sum of 20 000 terms loses digits at 64 bits, which the gap alone does not notice."""
+def test_values_are_right_to_the_last_bit(tmp_path, capsys):
+    """Of scores with an offset 64 bits leave too few digits, which a large gap does not notice."""
     rng = np.random.default_rng(0)
-    problem = cr.problems.ConvexRisk(rng.normal(size=(200, 4)), rng.normal(size=200), "logistic", l2=0.1)
-    assert refusal(problem.solve().export(tmp_path / "folder"), capsys) == ""
+    problem = cr.problems.PNormPush(rng.normal(size=(20, 2)) + 1e6, np.arange(20) % 2, p=2.0, l2=0.1)
+    assert refusal(problem.export([1.0, -0.7], tmp_path / "folder"), capsys) == ""
 
 
 @pytest.mark.filterwarnings("ignore:.*:convexrank.ConvergenceWarning")
