@@ -20,7 +20,7 @@ from tests.tolerances import tolerance
 
 SUMMATION = tolerance("summation")
 # many measures and rules for ties share each of the tests below
-FEWER = settings(max_examples=25)
+FEWER = settings(max_examples=20)
 TIES = ["average", "stable", "worst", "best"]
 
 # name: the measure, its loop for one query, the options that both take, and whether ties can be chosen
