@@ -417,9 +417,9 @@ def solve(
                     options = replace(options, time_limit=left)
                 solution = run(problem, made, start, options)
             else:
-                begin = np.array(problem.check_point(x0, "x0"))
                 # far away; the loop looks whether values are finite
                 with np.errstate(over="ignore", invalid="ignore"):
+                    begin = np.array(problem.check_point(x0, "x0"))
                     solution = run(problem, made, begin, options)
                     solution = _without_rounding(problem, solution, options.tol, float(np.abs(begin).max()))
     if getattr(problem, "l1", 0.0) and solution.converged and not solution.x.any():
