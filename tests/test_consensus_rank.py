@@ -151,6 +151,18 @@ def test_groups_that_hardly_recommend_each_other_are_in_balance(seed, rare):
     assert certificate.gap == pytest.approx(proved.gap, rel=tolerance("small problems"))
 
 
+@pytest.mark.filterwarnings("ignore::convexrank.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(6))
+def test_numbers_beyond_all_digits_are_no_step(seed):
+    """Slacks and multipliers overflow where alpha is next to 1 and the teleport leads to one node."""
+    rng = np.random.default_rng(seed)
+    sets = [rng.permutation(np.eye(4))[: rng.integers(1, 3)] for _ in range(4)]
+    problem = ConsensusRank(sets, 1.0 - 2.0**-53, "pessimistic", [1.0, 1e-290, 1e-290, 1e-290])
+    solution = problem.solve()
+    assert problem.ranks(solution).sum() == pytest.approx(1.0)
+    assert solution.gap <= np.log(4) + tolerance("summation")
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_gap_is_wider_than_consensus_of_nodes_can_be(seed):
     """Distances are from 0 to log n, also where alpha is so near 1 that multipliers are all rounding."""

@@ -64,15 +64,16 @@ class Elimination:
     def poisson(self, rewards: Array) -> Array:
         """Return h, shape (n,), with h − Ph = rewards less their mean in the long run, which is 0 at one node.
 
-        How much more the visits from each node on bring, for rewards of shape (n,).
+        How much more the visits from each node on bring, for rewards of shape (n,); infinite where that is above 1e308.
         """
         left = np.column_stack([rewards[self.order], np.ones(len(rewards))])
         for k in range(len(left) - 1, 0, -1):
             left[:k] += np.outer(self.moves[:k, k], left[k])
         left = left[:, 0] - left[0, 0] / left[0, 1] * left[:, 1]
         found = np.zeros(len(left))
-        for k in range(1, len(left)):
-            found[k] = (left[k] + self.moves[k, :k] @ found[:k]) / self.leaving[k]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k in range(1, len(left)):
+                found[k] = (left[k] + self.moves[k, :k] @ found[:k]) / self.leaving[k]
         return self._as_given(found)
 
     def _as_given(self, values: Array) -> Array:

@@ -74,6 +74,7 @@ class InteriorPoint:
         count = len(inside)
         return State(start, value, gap, _Memory(inside, spread, np.zeros(flows.n), (gap, 0), float(count)))
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is not taken
     def step(self, problem: Certified, state: State) -> State:
         """One predictor and corrector step."""
         memory: _Memory = state.memory

@@ -116,7 +116,7 @@ class Pessimistic:
         mean = np.bincount(self.absorbed.owners, x * gains, self.absorbed.n)
         found = -Elimination.of(self.recommendations(x)).poisson(mean / w - np.log(w))
         # zeros prove that no distance is above log n, where the others are all rounding
-        return min((np.zeros_like(w), found), key=self.dual)
+        return min((np.zeros_like(w), found), key=self.dual) if np.isfinite(found).all() else np.zeros_like(w)
 
     def prove(self, name: str, x: Array) -> Certificate:
         """The same bound in ball arithmetic."""
