@@ -136,6 +136,14 @@ def test_a_minimum_at_zero_is_zero_from_anywhere(seed):
         assert solution.value - solution.certificate.lower_bound <= 1e-9
 
 
+@pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")
+def test_a_value_that_is_lower_by_rounding_alone_is_that_of_zero():
+    """From 0 on, too: 1e-16 had a value below that of 0 in the last digit."""
+    rng = np.random.default_rng(10)
+    X, y = rng.normal(size=(60, 2)), rng.random(60) < 0.4
+    assert not cr.problems.PartialAUC(X, y, max_fpr=0.3, min_tpr=0.5, l1=1.0).solve().x.any()
+
+
 def test_a_metric_stops_the_path_and_chooses():
     X, y = data(rows=300, columns=60)
     problem = cr.problems.PNormPush(X[:150], y[:150], p=1, l1=1.0)

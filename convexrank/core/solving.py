@@ -329,13 +329,38 @@ def _about_order(problem: Solvable, solution: Solution, top: int) -> str:
     return f"{solution.message}; {tied}"
 
 
-def _without_rounding(problem: Solvable, solution: Solution, tol: float, size: float) -> Solution:
-    """Return w = 0 in place of an answer that is 0 and rounding beside where the solve began, if it is no worse.
+def _steps(problem: Solvable, made: Any, x0: Any, options: Options) -> Solution:
+    """Run a method step by step, from x0 or the problem's own start."""
+    # a solver over several processes brings a loop that they run together
+    run = getattr(made, "loop", None) or iterate
+    if x0 is None:
+        begun = time.perf_counter()
+        start = problem.start()  # of many rows it may take as long as some steps
+        if math.isfinite(options.time_limit):
+            left = max(options.time_limit - (time.perf_counter() - begun), 0.0)
+            options = replace(options, time_limit=left)
+        solution = run(problem, made, start, options)
+        values = solution.trace["objective"]
+        rounding = _ROUNDING * max(1.0, abs(solution.value))
+        if len(values) and solution.value + rounding >= values[0]:
+            solution = _without_rounding(problem, solution, options.tol)
+        return solution
+    # far away; the loop looks whether values are finite
+    with np.errstate(over="ignore", invalid="ignore"):
+        begin = np.array(problem.check_point(x0, "x0"))
+        solution = run(problem, made, begin, options)
+        if float(np.abs(solution.x).max()) <= _NEAR_ZERO * float(np.abs(begin).max()):
+            solution = _without_rounding(problem, solution, options.tol)
+        return solution
+
+
+def _without_rounding(problem: Solvable, solution: Solution, tol: float) -> Solution:
+    """Return w = 0, where solves begin, in place of an answer that is no better: it is 0 and rounding.
 
     The order of such an answer's scores says nothing, and looks like one that was learned.
     """
-    x, scale = solution.x, scale_of(solution.value)
-    if not (solution.converged and x.any() and float(np.abs(x).max()) <= _NEAR_ZERO * size):
+    scale = scale_of(solution.value)
+    if not (solution.converged and solution.x.any()):
         return solution
     zero = problem.start()
     if zero.any() or not value_at(problem, zero) <= solution.value + _ROUNDING * scale:
@@ -407,21 +432,7 @@ def solve(
                 )
             solution = replace(made.solve(problem, options), problem=type(asked).__name__)
         else:
-            # a solver over several processes brings a loop that they run together
-            run = getattr(made, "loop", None) or iterate
-            if x0 is None:
-                begun = time.perf_counter()
-                start = problem.start()  # of many rows it may take as long as some steps
-                if math.isfinite(options.time_limit):
-                    left = max(options.time_limit - (time.perf_counter() - begun), 0.0)
-                    options = replace(options, time_limit=left)
-                solution = run(problem, made, start, options)
-            else:
-                # far away; the loop looks whether values are finite
-                with np.errstate(over="ignore", invalid="ignore"):
-                    begin = np.array(problem.check_point(x0, "x0"))
-                    solution = run(problem, made, begin, options)
-                    solution = _without_rounding(problem, solution, options.tol, float(np.abs(begin).max()))
+            solution = _steps(problem, made, x0, options)
     if getattr(problem, "l1", 0.0) and solution.converged and not solution.x.any():
         solution = replace(solution, message=f"{solution.message}; l1 is so large that every weight is 0")
     if solver is None and device is None and (reason := advice.reason()):
