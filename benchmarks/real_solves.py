@@ -116,6 +116,16 @@ SETS: dict[str, Rows] = {
             "SpectralPush, highest 5 %, hinge": ("SpectralPush", (("top", 0.05), "hinge"), {}),
             "PartialAUC, 5 %, hinge": ("PartialAUC", (0.05, "hinge"), {}),
             "PartialAUC, 5 %, logistic": ("PartialAUC", (0.05, "logistic"), {}),
+            "PartialAUC, 5 %, half of the positives, hinge": (
+                "PartialAUC",
+                (0.05, "hinge"),
+                {"min_tpr": 0.5},
+            ),
+            "PartialAUC, 5 %, half of the positives, logistic": (
+                "PartialAUC",
+                (0.05, "logistic"),
+                {"min_tpr": 0.5},
+            ),
             "ConvexRisk, hinge": ("ConvexRisk", ("hinge",), {}),
         },
     ),
