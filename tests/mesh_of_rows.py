@@ -11,8 +11,8 @@ import numpy as np
 import convexrank as cr
 from convexrank.solvers.jitted.devices import shared
 
-# Devices of each mesh: a program is compiled for each count. None but 1 divides the rows. Each method has two, between
-# both methods that follow slopes one.
+# Devices of each mesh: a program is compiled for each count. None but 1 divides the rows. Numpy is what one mesh is
+# compared with.
 COUNTS = {"PNormPush": (1, 3, 8), "with l1": (3,), "queries": (8,), "kinks": (3,)}
 # As many as programs are compiled for without optimisation, which takes a quarter of the time.
 _ROWS = 61

@@ -131,6 +131,7 @@ def test_fast_equals_exact(name):
     """An instance that the verifier draws, beside the one above, and the three below that exact solvers see, too."""
     report = cr.verify(REGISTRY[name], instances=1, seed=42)
     assert report.ok, str(report)
+    assert report.compared == 1, str(report)
 
 
 @EVERY

@@ -340,18 +340,15 @@ def _steps(problem: Solvable, made: Any, x0: Any, options: Options) -> Solution:
             left = max(options.time_limit - (time.perf_counter() - begun), 0.0)
             options = replace(options, time_limit=left)
         solution = run(problem, made, start, options)
-        values = solution.trace["objective"]
-        rounding = _ROUNDING * max(1.0, abs(solution.value))
-        if len(values) and solution.value + rounding >= values[0]:
-            solution = _without_rounding(problem, solution, options.tol)
-        return solution
+        values, rounding = solution.trace["objective"], _ROUNDING * scale_of(solution.value)
+        no_better = len(values) > 0 and solution.value + rounding >= values[0]
+        return _without_rounding(problem, solution, options.tol) if no_better else solution
     # far away; the loop looks whether values are finite
     with np.errstate(over="ignore", invalid="ignore"):
         begin = np.array(problem.check_point(x0, "x0"))
         solution = run(problem, made, begin, options)
-        if float(np.abs(solution.x).max()) <= _NEAR_ZERO * float(np.abs(begin).max()):
-            solution = _without_rounding(problem, solution, options.tol)
-        return solution
+        near = float(np.abs(solution.x).max()) <= _NEAR_ZERO * float(np.abs(begin).max())
+        return _without_rounding(problem, solution, options.tol) if near else solution
 
 
 def _without_rounding(problem: Solvable, solution: Solution, tol: float) -> Solution:
