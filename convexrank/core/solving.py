@@ -345,10 +345,18 @@ def _steps(problem: Solvable, made: Any, x0: Any, options: Options) -> Solution:
         return _without_rounding(problem, solution, options.tol) if no_better else solution
     # far away; the loop looks whether values are finite
     with np.errstate(over="ignore", invalid="ignore"):
-        begin = np.array(problem.check_point(x0, "x0"))
-        solution = run(problem, made, begin, options)
-        near = float(np.abs(solution.x).max()) <= _NEAR_ZERO * float(np.abs(begin).max())
+        begin = [
+            np.array(problem.check_point(x0, "x0"))
+        ]  # which the loop lets go: large problems count their arrays
+        size = _largest(begin[0])
+        solution = run(problem, made, begin.pop(), options)
+        near = _largest(solution.x) <= _NEAR_ZERO * size
         return _without_rounding(problem, solution, options.tol) if near else solution
+
+
+def _largest(x: np.ndarray) -> float:
+    """Return the largest size of an entry, without an array of sizes."""
+    return max(float(x.max()), -float(x.min()))
 
 
 def _without_rounding(problem: Solvable, solution: Solution, tol: float) -> Solution:

@@ -1,4 +1,4 @@
-"""Few nodes eliminated one after the other: the stationary distribution of moves, and Poisson's equation."""
+"""Nodes eliminated one after the other: the stationary distribution of moves, and Poisson's equation."""
 
 from __future__ import annotations
 
