@@ -142,6 +142,13 @@ def random_features(rng: np.random.Generator, rows: int, columns: int, bounded: 
     return X / max(float(np.abs(X).max()), 1.0) if bounded else X
 
 
+def drawn_rows(seed: int, most: int, bounded: bool = False) -> tuple[np.random.Generator, Array]:
+    """Return a generator, and the features of six to so many rows that it drew first; bounded ones are fewer."""
+    rng = np.random.default_rng(seed)
+    rows, columns = int(rng.integers(6, most)), int(rng.integers(1, 5 if bounded else 6))
+    return rng, random_features(rng, rows, columns, bounded)
+
+
 def random_labels(rng: np.random.Generator, X: Array) -> Array:
     """Draw labels that the features explain in part: balanced, imbalanced, or with a single positive."""
     rows = X.shape[0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from convexrank.data import check_nonnegative, check_positive, keep_checked
 from convexrank.modelling import Groups, Node, log_mean_exp
-from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._base import Bipartite, drawn_rows, random_labels
 
 Array = np.ndarray
 
@@ -81,8 +81,7 @@ class BottomPush(Bipartite):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 60)), int(rng.integers(1, 6)))
+        rng, X = drawn_rows(seed, 60)
         p = float(rng.choice([1.0, 2.0, 8.0, 64.0]))
         l1 = float(rng.choice([0.0, 0.0, 0.02]))
         return cls(X, random_labels(rng, X), p=p, l2=float(rng.choice([1e-3, 1e-1])), l1=l1)
@@ -163,8 +162,7 @@ class TopBottomPush(Bipartite):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 60)), int(rng.integers(1, 6)))
+        rng, X = drawn_rows(seed, 60)
         p, weight = float(rng.choice([1.0, 2.0, 8.0, 64.0])), float(rng.choice([0.0, 0.3, 3.0]))
         l1 = float(rng.choice([0.0, 0.0, 0.02]))
         return cls(X, random_labels(rng, X), p, weight, l2=float(rng.choice([1e-3, 1e-1])), l1=l1)

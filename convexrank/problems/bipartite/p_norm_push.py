@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.data import check_positive, keep_checked
 from convexrank.modelling import Groups, Node, log_mean_exp
-from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._base import Bipartite, drawn_rows, random_labels
 
 Array = np.ndarray
 
@@ -115,8 +115,7 @@ class PNormPush(Bipartite):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 60)), int(rng.integers(1, 6)))
+        rng, X = drawn_rows(seed, 60)
         p = float(rng.choice([0.5, 1.0, 2.0, 4.0, 16.0, 64.0]))
         l1 = float(rng.choice([0.0, 0.0, 0.02]))
         return cls(X, random_labels(rng, X), p=p, l2=float(rng.choice([1e-3, 1e-1])), l1=l1)

@@ -10,7 +10,7 @@ from convexrank import losses
 from convexrank.data import check_probability, check_share, keep
 from convexrank.data.fields import recorded
 from convexrank.modelling import Groups, Node, mean_of_highest, pair_means
-from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._base import Bipartite, drawn_rows, random_labels
 from convexrank.problems.bipartite._trivial_top import remark_on_few
 
 __all__ = ["PartialAUC"]
@@ -110,8 +110,7 @@ class PartialAUC(Bipartite):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 24)), int(rng.integers(1, 5)), bounded=True)
+        rng, X = drawn_rows(seed, 24, bounded=True)
         loss = ["exponential", "logistic", "hinge", "squared_hinge"][int(rng.integers(4))]
         max_fpr, l1 = float(rng.choice([0.05, 0.2, 0.5, 0.7, 1.0])), float(rng.choice([0.0, 0.0, 0.02]))
         y, l2 = random_labels(rng, X), float(rng.choice([1e-2, 1e-1]))

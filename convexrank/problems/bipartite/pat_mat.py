@@ -11,7 +11,7 @@ from convexrank.data import check_choice, check_positive, check_probability, kee
 from convexrank.modelling import Groups, Node, loss_of, mean, threshold
 from convexrank.modelling.program import Program
 from convexrank.problems._declared import Declared
-from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._base import Bipartite, drawn_rows, random_labels
 from convexrank.problems.bipartite._trivial_top import remark_on_few
 
 Array = np.ndarray
@@ -122,8 +122,7 @@ class PatMat(Bipartite):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 40)), int(rng.integers(1, 5)), bounded=True)
+        rng, X = drawn_rows(seed, 40, bounded=True)
         loss = ["exponential", "logistic", "hinge", "squared_hinge"][int(rng.integers(4))]
         surrogate = ["exponential", "logistic", "squared_hinge"][int(rng.integers(3))]
         tau, beta, l1 = (

@@ -11,7 +11,7 @@ from convexrank.core.results import Solution
 from convexrank.data import keep
 from convexrank.modelling import Groups, Node, pair_sums, total
 from convexrank.prices import priced
-from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._base import Bipartite, drawn_rows, random_labels
 
 Array = np.ndarray
 
@@ -166,8 +166,7 @@ class Push(Bipartite):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 24)), int(rng.integers(1, 5)), bounded=True)
+        rng, X = drawn_rows(seed, 24, bounded=True)
         price, loss = random_price_and_loss(rng, [prices.ExpPrice(0.1)])
         l1 = float(rng.choice([0.0, 0.0, 0.3]))
         return cls(X, random_labels(rng, X), price, loss, l2=float(rng.choice([0.1, 3.0])), l1=l1)

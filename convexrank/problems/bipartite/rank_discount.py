@@ -12,7 +12,7 @@ from convexrank.data import keep
 from convexrank.modelling import Groups, Node, mean, pair_sums
 from convexrank.prices import priced
 from convexrank.problems._declared import Declared
-from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._base import Bipartite, drawn_rows, random_labels
 from convexrank.problems.bipartite.push import check_price_fits, random_price_and_loss, remark_on_steepness
 
 Array = np.ndarray
@@ -107,8 +107,7 @@ class RankDiscount(Bipartite):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 18)), int(rng.integers(1, 5)), bounded=True)
+        rng, X = drawn_rows(seed, 18, bounded=True)
         price, loss = random_price_and_loss(rng, [prices.ExpPrice(0.02)])
         l1 = float(rng.choice([0.0, 0.0, 0.1]))
         return cls(X, random_labels(rng, X), price, loss, l2=float(rng.choice([0.1, 3.0])), l1=l1)

@@ -9,7 +9,7 @@ import numpy as np
 from convexrank import losses
 from convexrank.data import keep
 from convexrank.modelling import Groups, Node, loss_of, maximum, mean
-from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._base import Bipartite, drawn_rows, random_labels
 from convexrank.problems.bipartite._trivial_top import limit_problem, trivial_remark
 from convexrank.problems.bipartite.p_norm_push import PNormPush
 
@@ -96,8 +96,7 @@ class RmaxPush(Bipartite):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 60)), int(rng.integers(1, 6)))
+        rng, X = drawn_rows(seed, 60)
         loss = ["exponential", "logistic", "hinge", "squared_hinge"][int(rng.integers(4))]
         l1 = float(rng.choice([0.0, 0.0, 0.02]))
         return cls(X, random_labels(rng, X), loss, l2=float(rng.choice([1e-2, 1e-1])), l1=l1)

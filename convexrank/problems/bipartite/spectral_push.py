@@ -9,7 +9,7 @@ import numpy as np
 from convexrank import losses
 from convexrank.data import check_spectrum, keep
 from convexrank.modelling import Groups, Node, loss_of, mean, spectral_sum
-from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._base import Bipartite, drawn_rows, random_labels
 from convexrank.problems.bipartite._trivial_top import remark_on_few
 
 __all__ = ["SpectralPush"]
@@ -94,8 +94,7 @@ class SpectralPush(Bipartite):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 60)), int(rng.integers(1, 6)))
+        rng, X = drawn_rows(seed, 60)
         loss = ["exponential", "logistic", "hinge", "squared_hinge"][int(rng.integers(4))]
         steps = np.sort(rng.integers(1, 5, size=4))
         spectra = ["uniform", ("top", 0.3), ("top", 1), ("top", int(rng.integers(2, 6))), steps / steps.sum()]

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from convexrank.modelling import Groups, Node, log_mean_exp, maximum
-from convexrank.problems.bipartite._base import Bipartite, random_features, random_labels
+from convexrank.problems.bipartite._base import Bipartite, drawn_rows, random_labels
 from convexrank.problems.bipartite._trivial_top import limit_problem, trivial_remark
 from convexrank.problems.bipartite.p_norm_push import PNormPush
 
@@ -85,7 +85,6 @@ class TopPush(Bipartite):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X = random_features(rng, int(rng.integers(6, 60)), int(rng.integers(1, 6)))
+        rng, X = drawn_rows(seed, 60)
         l1 = float(rng.choice([0.0, 0.0, 0.02]))
         return cls(X, random_labels(rng, X), l2=float(rng.choice([1e-3, 1e-1])), l1=l1)

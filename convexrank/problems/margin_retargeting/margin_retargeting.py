@@ -26,7 +26,7 @@ from convexrank.problems.margin_retargeting._joint_cost import (
 )
 from convexrank.problems.margin_retargeting._reference import evidence, joint_minimum, plain_cost, steps_of
 from convexrank.problems.margin_retargeting._targets import BregmanTargets, SquaredTargets, fit_weights
-from convexrank.problems.queries._base import random_queries
+from convexrank.problems.queries._base import drawn_queries
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks
 from convexrank.solvers.row_faces import Blocks
 
@@ -306,6 +306,5 @@ class MarginRetargeting(MarginScores):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X, y, qid = random_queries(rng)
+        rng, X, y, qid = drawn_queries(seed)
         return cls(X, y, qid, **random_options(rng, y))

@@ -248,6 +248,12 @@ def random_queries(rng: np.random.Generator) -> tuple[Array, Array, Array]:
     return X[order], y[order], ids[order]
 
 
+def drawn_queries(seed: int) -> tuple[np.random.Generator, Array, Array, Array]:
+    """Return a generator, and the queries that it drew first."""
+    rng = np.random.default_rng(seed)
+    return rng, *random_queries(rng)
+
+
 class GradedQueries(Formulation):
     """Rows with grades, query by query, without weights. A query without an order contributes nothing."""
 

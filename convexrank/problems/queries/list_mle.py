@@ -11,7 +11,7 @@ from convexrank.data.fields import recorded
 from convexrank.modelling import cumulative_log_sum_exp, total
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups
-from convexrank.problems.queries._base import GradedQueries, random_queries
+from convexrank.problems.queries._base import GradedQueries, drawn_queries
 
 Array = np.ndarray
 
@@ -91,8 +91,7 @@ class ListMLE(GradedQueries):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X, y, qid = random_queries(rng)
+        rng, X, y, qid = drawn_queries(seed)
         if rng.random() < 0.3:  # hardly any ties
             y = np.round(y + rng.normal(size=len(y)), 1)
         l2, l1 = float(rng.choice([1e-2, 0.3])), float(rng.choice([0.0, 0.0, 0.05]))

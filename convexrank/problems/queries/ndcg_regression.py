@@ -13,7 +13,7 @@ from convexrank.divergences.separable import name_of
 from convexrank.modelling import exp, log_mean_exp, mean, square, total
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.groups import Groups
-from convexrank.problems.queries._base import GradedQueries, exact_gains, random_queries
+from convexrank.problems.queries._base import GradedQueries, drawn_queries, exact_gains
 
 Array = np.ndarray
 
@@ -152,8 +152,7 @@ class NDCGRegression(GradedQueries):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X, y, qid = random_queries(rng)
+        rng, X, y, qid = drawn_queries(seed)
         divergence: Any = ["squared", "generalized_i"][int(rng.integers(2))]
         gain: Any = ["exp2", "linear"][int(rng.integers(2))]
         l2, l1 = float(rng.choice([1e-2, 0.3])), float(rng.choice([0.0, 0.0, 0.01]))

@@ -10,7 +10,7 @@ import numpy as np
 from convexrank.backend.cached import cached_property
 from convexrank.data import check_positive, keep_checked
 from convexrank.data.groups import gains
-from convexrank.problems.queries._base import QueryScores, random_queries
+from convexrank.problems.queries._base import QueryScores, drawn_queries
 
 Array = np.ndarray
 
@@ -143,7 +143,6 @@ class RankCosine(QueryScores):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X, y, qid = random_queries(rng)
+        rng, X, y, qid = drawn_queries(seed)
         gain: Any = ["exp2", "linear"][int(rng.integers(2))]
         return cls(X, y, qid, gain=gain, center=bool(rng.random() < 0.5), l2=float(rng.choice([1e-2, 0.3])))

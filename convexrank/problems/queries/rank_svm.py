@@ -16,7 +16,7 @@ from convexrank.data.fields import recorded
 from convexrank.modelling import pair_sums, total
 from convexrank.modelling.expressions import Node, PairSums
 from convexrank.modelling.groups import Groups
-from convexrank.problems.queries._base import GradedQueries, random_queries
+from convexrank.problems.queries._base import GradedQueries, drawn_queries
 
 Array = np.ndarray
 
@@ -161,8 +161,7 @@ class RankSVM(GradedQueries):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X, y, qid = random_queries(rng)
+        rng, X, y, qid = drawn_queries(seed)
         loss = ["hinge", "squared_hinge"][int(rng.integers(2))]
         l2, l1 = float(rng.choice([1e-2, 0.3])), float(rng.choice([0.0, 0.0, 0.05]))
         return cls(X, y, qid, loss, normalize=bool(rng.random() < 0.5), l2=l2, l1=l1)

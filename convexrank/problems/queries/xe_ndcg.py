@@ -9,7 +9,7 @@ import numpy as np
 from convexrank.data import check_fraction, keep
 from convexrank.data.fields import recorded
 from convexrank.modelling.groups import Groups
-from convexrank.problems.queries._base import TopProbabilities, exact_gains, random_queries
+from convexrank.problems.queries._base import TopProbabilities, drawn_queries, exact_gains
 
 Array = np.ndarray
 
@@ -87,8 +87,7 @@ class XENDCG(TopProbabilities):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small instance; the same seed gives the same instance."""
-        rng = np.random.default_rng(seed)
-        X, y, qid = random_queries(rng)
+        rng, X, y, qid = drawn_queries(seed)
         gamma = float(rng.choice([0.0, 0.5, rng.random(), 1.0]))
         l2, l1 = float(rng.choice([1e-2, 0.3])), float(rng.choice([0.0, 0.0, 0.05]))
         return cls(X, y, qid=qid, gamma=gamma, normalize=bool(rng.random() < 0.5), l2=l2, l1=l1)

@@ -11,7 +11,7 @@ from convexrank.backend.cached import cached_property
 from convexrank.core.results import Solution
 from convexrank.data import check_choice
 from convexrank.divergences import Divergence, resolve
-from convexrank.problems.queries._base import QueryScores, random_queries
+from convexrank.problems.queries._base import QueryScores, drawn_queries
 from convexrank.problems.retargeting._grade_blocks import GradeBlocks, TargetRegression
 from convexrank.problems.retargeting._link import TargetLink, target_link
 from convexrank.problems.retargeting._reference import joint_model, reference_cost
@@ -284,8 +284,7 @@ class Retargeting(QueryScores):
     @classmethod
     def random(cls, seed: int) -> Self:
         """Draw a small convex instance without offsets, so that the minimum is not w = 0; seeds repeat."""
-        rng = np.random.default_rng(seed)
-        X, y, qid = random_queries(rng)
+        rng, X, y, qid = drawn_queries(seed)
         order: Any = ["hidden", "block"][int(rng.integers(2))]
         l2 = float(rng.choice([1e-2, 0.1]))
         return cls(X, y, qid, order=order, normalize=bool(rng.random() < 0.5), offsets=False, l2=l2)
