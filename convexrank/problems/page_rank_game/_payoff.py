@@ -41,8 +41,8 @@ class Norm:
     ----------
     name : str
         "1", "2" or "inf".
-    of, dual : callable
-        The norm of a vector, and its dual norm.
+    order, dual_order : float
+        That of the norm and of its dual norm, as numpy and cvxpy call them.
     duality_map : callable
         A vector of norm at most 1 whose product with r is the dual norm of r; 0 at 0. For "1" and "inf" there may be
         several: the first of the largest entries, and 0 where an entry is 0.
@@ -50,34 +50,26 @@ class Norm:
         The constant c for which the norm of s − c is least.
     project : callable
         The nearest point, in the Euclidean norm, of the ball of a radius.
-    order, dual_order : int or str
-        The norm and its dual, as cvxpy calls them.
     """
 
     name: str
-    of: Callable[[Array], float]
-    dual: Callable[[Array], float]
+    order: float
+    dual_order: float
     duality_map: Callable[[Array], Array]
     centre: Callable[[Array], float]
     project: Callable[[Array, float], Array]
-    order: Any
-    dual_order: Any
 
+    def of(self, r: Array) -> float:
+        """Return the norm of a vector."""
+        return float(np.linalg.norm(r, self.order))
 
-def _taxicab(r: Array) -> float:
-    return float(np.abs(r).sum())
-
-
-def _euclidean(r: Array) -> float:
-    return float(np.linalg.norm(r))
-
-
-def _largest(r: Array) -> float:
-    return float(np.abs(r).max())
+    def dual(self, r: Array) -> float:
+        """Return its dual norm."""
+        return float(np.linalg.norm(r, self.dual_order))
 
 
 def _unit(r: Array) -> Array:
-    length = _euclidean(r)
+    length = float(np.linalg.norm(r))
     return r / length if length > 0.0 else np.zeros_like(r)
 
 
@@ -89,14 +81,6 @@ def _corner(r: Array) -> Array:
 
 def _middle(s: Array) -> float:
     return 0.5 * (float(s.max()) + float(s.min()))
-
-
-def _median(s: Array) -> float:
-    return float(np.median(s))
-
-
-def _mean(s: Array) -> float:
-    return float(s.mean())
 
 
 def _onto_taxicab(s: Array, radius: float) -> Array:
@@ -112,14 +96,10 @@ def _clipped(s: Array, radius: float) -> Array:
 
 
 _NORMS = {
-    "1": Norm(
-        "1", _taxicab, _largest, _corner, _median, _onto_taxicab, 1, "inf",
-    ),
-    "2": Norm(
-        "2", _euclidean, _euclidean, _unit, _mean, _onto_euclidean, 2, 2,
-    ),
-    "inf": Norm("inf", _largest, _taxicab, np.sign, _middle, _clipped, "inf", 1),
-}  # fmt: skip
+    "1": Norm("1", 1.0, math.inf, _corner, np.median, _onto_taxicab),
+    "2": Norm("2", 2.0, 2.0, _unit, np.mean, _onto_euclidean),
+    "inf": Norm("inf", math.inf, 1.0, np.sign, _middle, _clipped),
+}
 
 
 def norm_of(name: str) -> Norm:
