@@ -13,6 +13,7 @@ bound on the risk, wherever it comes from; at given scores the best v are the ad
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -142,10 +143,18 @@ def conjugate(program: Program, m: Any, v: Multipliers) -> tuple[Any, Any]:
     CertificateError
         When a function has no conjugate.
     """
+    return backwards(program, m, lambda k, u: dual_of(program.nodes[k], m, u, v.get(k)))
+
+
+def backwards(program: Program, m: Any, handed_on: Callable[[int, Any], tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return the sum of what nodes pay, and the slopes in the scores of all rows.
+
+    ``handed_on`` takes the place of a node and its multiplier to what it pays and the multipliers of its arguments.
+    """
     adjoints: list[Any] = [None] * len(program.nodes)
     adjoints[-1], cost = m.exact(np.ones(program.count)), 0.0
     for k in range(len(program.nodes) - 1, -1, -1):
-        one, parts = dual_of(program.nodes[k], m, adjoints[k], v.get(k))
+        one, parts = handed_on(k, adjoints[k])
         cost = cost + one
         for a, part in zip(program.args[k], parts, strict=True):
             adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
@@ -228,15 +237,14 @@ def feasible(program: Program, m: Any, v: Multipliers) -> Multipliers:
     In numpy they do so up to rounding; over balls there are numbers in the balls that satisfy them exactly.
     """
     found: Multipliers = {}
-    adjoints: list[Any] = [None] * len(program.nodes)
-    adjoints[-1] = m.exact(np.ones(program.count))
-    for k in range(len(program.nodes) - 1, -1, -1):
-        node, u = program.nodes[k], adjoints[k]
+
+    def handed_on(k: int, u: Any) -> tuple[Any, Any]:
+        node = program.nodes[k]
         if is_curved(node):
             found[k] = shares_of(node, m, np.asarray(v[k], dtype=np.float64), u)
-        _, parts = dual_of(node, m, u, found.get(k))
-        for a, part in zip(program.args[k], parts, strict=True):
-            adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
+        return dual_of(node, m, u, found.get(k))
+
+    backwards(program, m, handed_on)
     return found
 
 

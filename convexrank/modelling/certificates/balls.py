@@ -21,6 +21,7 @@ from convexrank.core.results import CertificateError
 from convexrank.data.fields import Recorded
 from convexrank.modelling import expressions as tree
 from convexrank.modelling import functions
+from convexrank.modelling.conjugate import backwards
 from convexrank.modelling.expressions import PairSums
 from convexrank.modelling.functions import Function
 from convexrank.modelling.language import Language
@@ -262,15 +263,6 @@ class Balls(Language):
         """Do nothing: adjoints satisfy it."""
 
 
-def up_in_balls(program: Program, scores: Array) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return values, memories and slacks of all nodes; these are None, or a number, where there is none."""
-    found: list[tuple[Any, Any, Any]] = []
-    for node, args in zip(program.nodes, program.args, strict=True):
-        found.append(_up(node, scores, *[found[a][0] for a in args]))
-    values, memories, slacks = (list(column) for column in zip(*found, strict=True))
-    return values, memories, slacks
-
-
 def _up(node: tree.Node, scores: Array, *x: Array) -> tuple[Any, Any, Any]:
     match node:
         case tree.Scores():
@@ -409,16 +401,6 @@ def _mean_of_highest(part: Any, weights: Any, mass: Any) -> tuple[Any, Array]:
     return (shares * part).sum().union(above), shares
 
 
-def down_in_balls(program: Program, memories: list[Any]) -> list[Any]:
-    """Return the adjoints of all nodes."""
-    adjoints: list[Any] = [None] * len(program.nodes)
-    adjoints[-1] = in_balls(np.ones(program.count))
-    for k in range(len(program.nodes) - 1, -1, -1):
-        for a, part in zip(program.args[k], _down(program.nodes[k], memories[k], adjoints[k]), strict=True):
-            adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
-    return adjoints
-
-
 def _down(node: tree.Node, memory: Any, u: Array) -> tuple[Any, ...]:
     match node:
         case tree.Scores():
@@ -440,10 +422,13 @@ def _down(node: tree.Node, memory: Any, u: Array) -> tuple[Any, ...]:
 
 def tangent_in_balls(program: Program, scores: Array) -> tuple[Any, Array, Any]:
     """Return value, slope in the scores of all rows, and slack, at scores that are balls."""
-    values, memories, slacks = up_in_balls(program, scores)
-    adjoints = down_in_balls(program, memories)
-    slack = sum((u * one).sum() for u, one in zip(adjoints, slacks, strict=True) if np.ndim(one))
-    slope = in_balls(np.zeros(program.rows))
-    for k, leaf in program.leaves:
-        slope = slope + Balls().scattered(adjoints[k], leaf, program.rows)
-    return values[-1].sum(), slope, slack
+    found: list[tuple[Any, Any, Any]] = []
+    for node, args in zip(program.nodes, program.args, strict=True):
+        found.append(_up(node, scores, *[found[a][0] for a in args]))
+
+    def handed_on(k: int, u: Any) -> tuple[Any, Any]:
+        _, memory, slack = found[k]
+        return (u * slack).sum() if np.ndim(slack) else 0.0, _down(program.nodes[k], memory, u)
+
+    slack, slope = backwards(program, Balls(), handed_on)
+    return found[-1][0].sum(), slope, slack

@@ -33,28 +33,21 @@ _WITHIN = 1 << 18
 
 def below(program: Program, smooth: Program, scores: Array) -> tuple[float, Array]:
     """Return the linear function's value at scores of 0, and its slopes in the scores of all rows."""
-    values, memories = smooth.up(scores)
-    m, cost = Numpy(), 0.0
-    adjoints: list[Any] = [None] * len(program.nodes)
-    adjoints[-1] = np.ones(program.count)
-    for k in range(len(program.nodes) - 1, -1, -1):
-        node, near, u = program.nodes[k], smooth.nodes[k], adjoints[k]
+    (values, memories), m = smooth.up(scores), Numpy()
+
+    def handed_on(k: int, u: Any) -> tuple[Any, Any]:
+        node, near = program.nodes[k], smooth.nodes[k]
         if isinstance(node, PairSums) and isinstance(near, PairSums):
             upper, lower = (values[a] for a in program.args[k])
             if isinstance(near, SharedMeans):
                 node = _with_fixed_shares(near, node.function)
-            one, parts = _pairs_of(node, near.function)(node, near.function, upper, lower, u)
-        elif is_curved(node):
-            suggested = conjugate.pulled(smooth, k, memories[k], u)
-            one, parts = conjugate.dual_of(node, m, u, conjugate.shares_of(node, m, suggested, u))
-        else:
-            one, parts = conjugate.dual_of(node, m, u, None)
-        cost += one
-        for a, part in zip(program.args[k], parts, strict=True):
-            adjoints[a] = part if adjoints[a] is None else adjoints[a] + part
-    slopes = np.zeros(program.rows)
-    for k, leaf in program.leaves:
-        slopes += m.scattered(adjoints[k], leaf, program.rows)
+            return _pairs_of(node, near.function)(node, near.function, upper, lower, u)
+        v = None
+        if is_curved(node):
+            v = conjugate.shares_of(node, m, conjugate.pulled(smooth, k, memories[k], u), u)
+        return conjugate.dual_of(node, m, u, v)
+
+    cost, slopes = conjugate.backwards(program, m, handed_on)
     return -float(cost), slopes
 
 
