@@ -325,24 +325,34 @@ class OfOne(Node):
         """That expression."""
         return (self.x,)
 
+    @property
+    def axis(self) -> Axis | None:  # type: ignore[override]
+        """The rows of its entries."""
+        return self.x.axis
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Reduction(OfOne):
-    """Rows to one number per query, with weights, or with their shares of the query's total weight if ``mean``."""
 
-    exact_weights: Array
-    mean: bool = False
-    axis: ClassVar[Axis | None] = None
+class OverRows(OfOne):
+    """One number per query, of rows."""
 
-    @cached_property
-    def weights(self) -> Array:
-        """The weights as floats."""
-        return plain(self.exact_weights)
+    axis: ClassVar[Axis | None] = None  # type: ignore[assignment]
 
     @cached_property
     def over(self) -> Axis:
         """The rows that are reduced."""
         return rows_of(self.x)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reduction(OverRows):
+    """Rows to one number per query, with weights, or with their shares of the query's total weight if ``mean``."""
+
+    exact_weights: Array
+    mean: bool = False
+
+    @cached_property
+    def weights(self) -> Array:
+        """The weights as floats."""
+        return plain(self.exact_weights)
 
     @cached_property
     def shares(self) -> Array:
@@ -384,7 +394,7 @@ class LogSumExp(Reduction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Highest(OfOne):
+class Highest(OverRows):
     r"""The mean of the highest entries of each query: those of a total weight, or all where a query has less.
 
     A row of weight 2 is like two rows. The last row that counts may count in part; ties share the subgradient by their
@@ -395,12 +405,6 @@ class Highest(OfOne):
     weights: Array
     exact_asked: Array
     width: float = 0.0
-    axis: ClassVar[Axis | None] = None
-
-    @cached_property
-    def over(self) -> Axis:
-        """The rows that are reduced."""
-        return rows_of(self.x)
 
     @cached_property
     def asked(self) -> Array:
@@ -446,21 +450,10 @@ class Maximum(Highest):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Elementwise(Node):
+class Elementwise(OfOne):
     """A function of each entry."""
 
     function: Function
-    x: Node
-
-    @property
-    def args(self) -> tuple[Node, ...]:  # type: ignore[override]
-        """Arguments of the function."""
-        return (self.x,)
-
-    @property
-    def axis(self) -> Axis | None:  # type: ignore[override]
-        """The rows of the entries."""
-        return self.x.axis
 
     def __str__(self) -> str:
         return f"{self.function.name}({self.x})"

@@ -14,7 +14,7 @@ padding has finite values and never counts. One program serves all data of the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -81,16 +81,17 @@ Array = np.ndarray
 _LISTED, _BLOCK = 1 << 18, 1 << 18
 # Halvings of the width within which a threshold is looked for.
 _HALVINGS = 90
-_STATIC = {"name", "count", "mean", "function", "is_padded", "place", "is_maximum"}
+_STATIC = {"name", "count", "mean", "function", "place", "is_maximum"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Sums(tree.Node):
-    """A pair sum in some form."""
+    """A pair sum in some form; of means over the lowest upper rows with weights of 1, and what gives their shares."""
 
     function: Any
     upper: tree.Node
     lower: tree.Node
+    lowest: tree.Highest | None = field(default=None, kw_only=True)
 
     @property
     def args(self) -> tuple[tree.Node, ...]:  # type: ignore[override]
@@ -122,24 +123,6 @@ class _Blocks(_Sums):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Means(tree.Node):
-    """Means over the lowest upper rows: the sum with the weight of 1 for each of these, and what gives their shares."""
-
-    sums: _Sums
-    lowest: tree.Highest
-
-    @property
-    def args(self) -> tuple[tree.Node, ...]:  # type: ignore[override]
-        """Upper and lower scores."""
-        return self.sums.args
-
-    @property
-    def axis(self) -> tree.Axis | None:  # type: ignore[override]
-        """The lower rows."""
-        return self.sums.axis
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class _Running(_Sums):
     """The exponential between the grades of one query: rows by falling grade, and how many have a higher one."""
 
@@ -156,11 +139,6 @@ class _Chain(tree.OfOne):
     firsts: Array
     lasts: Array
     logs: Array
-
-    @property
-    def axis(self) -> tree.Axis | None:  # type: ignore[override]
-        """The rows of the entries."""
-        return self.x.axis
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -336,7 +314,7 @@ def padded(
                 lowest = tree.Highest(
                     parts[0], rows_of(node.lowest.weights, node.upper_axis, 0.0), node.lowest.masses
                 )
-                found = _Means(_sums(node, parts[0], parts[1], numbers), lowest)
+                found = replace(_sums(node, parts[0], parts[1], numbers), lowest=lowest)
             case tree.PairSums():
                 found = _sums(node, parts[0], parts[1], numbers)
             case _:
@@ -370,12 +348,11 @@ def _language() -> Any:
         tree.Elementwise,
         _Pairs,
         _Blocks,
-        _Means,
         _Running,
         _Chain,
         _Root,
     ):
-        names = [field.name for field in fields(kind)]
+        names = [one.name for one in fields(kind)]
         static = [name for name in names if name in _STATIC]
         jax.tree_util.register_dataclass(kind, [name for name in names if name not in static], static)
 
@@ -462,14 +439,13 @@ def _language() -> Any:
             return _running_log_sums(x[node.order] + node.logs, node.firsts)[node.lasts]
 
         def pair_sums(self, node: Any, upper: Any, lower: Any) -> Any:
-            if isinstance(node, _Means):
+            if node.lowest is not None:
                 # which rows count does not change near the scores
                 order, parts = Jax.counted(jax.lax.stop_gradient(-upper), node.lowest)
                 query = node.lowest.over.query
                 shares = jnp.zeros(parts.shape[0]).at[order].set(parts) / node.lowest.asked[query]
-                sums: Any = node.sums
-                of_pairs = sums.weights * (shares[sums.up] if isinstance(sums, _Pairs) else shares)
-                return self.pair_sums(replace(sums, weights=of_pairs), upper, lower)
+                shares = shares[node.up] if isinstance(node, _Pairs) else shares
+                node = replace(node, weights=node.weights * shares)
             if isinstance(node, _Running):
                 # minus infinity has no derivative, a hugely negative number has derivative 0
                 logs = jnp.maximum(node.logs, 0.1 * jnp.finfo(upper.dtype).min)

@@ -27,7 +27,7 @@ import numpy as np
 
 from convexrank.backend.cached import cached_property
 from convexrank.data.fields import plain
-from convexrank.modelling.expressions import Axis, OfOne, rows_of, runs_of
+from convexrank.modelling.expressions import Axis, OfOne, OverRows, rows_of, runs_of
 from convexrank.modelling.functions import Function
 
 Array = np.ndarray
@@ -220,20 +220,14 @@ _ABOVE = 1.0 + 1e-14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Threshold(OfOne):
+class Threshold(OverRows):
     """For each query the least t at which the weighted mean of ψ(b(x − t)) is at most τ."""
 
     exact_weights: Array
     function: Function
     scale: float
     target: float
-    axis: ClassVar[Axis | None] = None
     mean: ClassVar[bool] = True
-
-    @cached_property
-    def over(self) -> Axis:
-        """The rows that are compared."""
-        return rows_of(self.x)
 
     @cached_property
     def shares(self) -> Array:

@@ -33,7 +33,7 @@ def apply(function: Function, x: tree.Node) -> tree.Node:
         )
     if function.own is None:
         checked_function(function)
-    return tree.Elementwise(function, checked_expression(x))
+    return tree.Elementwise(checked_expression(x), function)
 
 
 @lru_cache(maxsize=64)
