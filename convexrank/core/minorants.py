@@ -116,6 +116,10 @@ def rounding(terms: int) -> float:
     return EPS * (3.0 + 0.5 * math.sqrt(terms))
 
 
+# What of a minorant adds up where risks do.
+_SUMMED = ("risk", "offset", "slope", "risk_error", "offset_error", "slope_error")
+
+
 @dataclass(frozen=True)
 class Minorant:
     r"""The linear function :math:`w \mapsto \text{offset} + \langle\text{slope}, w\rangle` below a risk R.
@@ -152,6 +156,11 @@ class Minorant:
         lag = self.offset - offset - self.offset_error
         # where the two differ by rounding only, the offset from the scores has less of it
         return self if lag <= 0.0 else replace(self, offset=offset, lag=lag + 2.0 * self.offset_error)
+
+    def plus(self, other: Minorant) -> Minorant:
+        """Return the function below the sum of two risks, of which this one alone has curvature."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
+        return replace(self, **sums)
 
     @property
     def usable(self) -> bool:

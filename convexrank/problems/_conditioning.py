@@ -489,15 +489,8 @@ class InUnits:
         weak = np.where(self._strong, 0.0, point)
         half = 0.5 * l2 * float(weak @ weak)
         error, slope = rounding(len(w)) * half, self.units * (l2 * weak)
-        return replace(
-            found,
-            risk=found.risk + half,
-            offset=found.offset - half,
-            slope=self.units * found.slope + slope,
-            risk_error=found.risk_error + error,
-            offset_error=found.offset_error + error,
-            slope_error=found.slope_error + 4.0 * EPS * math.sqrt(float(slope @ slope)),
-        )
+        bent = Minorant(half, -half, slope, error, error, 4.0 * EPS * math.sqrt(float(slope @ slope)))
+        return replace(found, slope=self.units * found.slope).plus(bent)
 
     def gap_estimate(self, w: Array, value: float, gradient: Array) -> float:
         """Estimate value − optimum from the gradient of the smooth part, at a point in the caller's units."""

@@ -288,16 +288,7 @@ class UnderConstraints(Problem):
         known = self.problem.face(LinearRisk)
 
         def minorant(w: Array, width: float) -> Minorant:
-            own, line = known.minorant(w, width), self.tangent(w, multipliers)
-            return replace(
-                own,
-                risk=own.risk + line.risk,
-                offset=own.offset + line.offset,
-                slope=own.slope + line.slope,
-                risk_error=own.risk_error + line.risk_error,
-                offset_error=own.offset_error + line.offset_error,
-                slope_error=own.slope_error + line.slope_error,
-            )
+            return known.minorant(w, width).plus(self.tangent(w, multipliers))
 
         # where there are kinks a certificate looks for more points than one; a linear function has no lower bound
         smooth = known.differentiable and self.are_affine

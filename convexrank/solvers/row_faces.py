@@ -72,11 +72,6 @@ def _no_problem(seen: tuple[Array, ...]) -> None:
     """Return None."""
 
 
-def _no_problems() -> tuple[Convex, ...]:
-    """Return none."""
-    return ()
-
-
 @dataclass(frozen=True)
 class ScoreRisk(Face):
     """A risk as a function of the scores.
@@ -116,7 +111,7 @@ class Smoothable(Face):
     unit: float
     at: Callable[[Array, float], Smoothed]
     beside_zero: Callable[[tuple[Array, ...]], Convex | None] = _no_problem
-    first: Callable[[], Sequence[Convex]] = _no_problems
+    first: Callable[[], Sequence[Convex]] = tuple
 
 
 @dataclass(frozen=True)

@@ -50,16 +50,12 @@ class FixedSteps:
         return State(w, math.nan, residual_of(problem, w, direction), following, stalled=stalled)
 
 
-def _identity(scores: Array) -> Array:
-    return scores
-
-
 def _logistic(scores: Array) -> Array:
     return 0.5 * (1.0 + np.tanh(0.5 * scores))  # does not overflow
 
 
 _LINKS: dict[str, Callable[[Array], Array]] = {
-    "identity": _identity,
+    "identity": np.positive,
     "logistic": _logistic,
     "tanh": np.tanh,
 }
