@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ParamSpec, Self, TypeVar
 
+from convexrank.backend.interruption import import_module
 from convexrank.backend.progress import level_of_caller
 
 # Longer texts are not compared: the time grows with the square of their length.
@@ -73,6 +74,14 @@ def names_in(text: str) -> list[str]:
     ['day', 'paid, in €']
     """
     return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
+
+
+def optional(name: str, words: str) -> Any:
+    """Import a module that comes with an extra, or say how to get it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(words) from error
 
 
 def not_installed(error: ModuleNotFoundError) -> ModuleNotFoundError:

@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.data.checks.arrays import read_array
 from convexrank.data.checks.values import check_list
-from convexrank.data.messages import did_you_mean, shown
+from convexrank.data.messages import did_you_mean, optional, shown
 
 Array = np.ndarray
 
@@ -149,8 +149,4 @@ def _index(labels: Sequence[Any], called: str = "node") -> Any:
 
 def pandas() -> Any:
     """Import pandas, or say how to get it."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("data frames need pandas; install it with: pip install pandas") from error
-    return pd
+    return optional("pandas", "data frames need pandas; install it with: pip install pandas")

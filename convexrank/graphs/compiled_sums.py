@@ -245,7 +245,6 @@ def largest(
 
 # Ranks whose loops have a length that the compiler knows.
 COLUMNS = 64
-_TWO = np.uint64(2)
 _RANKS, _SUMS = read_only_array(numba.float64, 2), numba.float64[::1]
 # Edges whose terms are added up one pair after the other; such sums are added without loss, so that a node that
 # millions link to has no more rounding than one that 64 link to.
@@ -287,13 +286,13 @@ def _sums(
             stop = min(k + _STRETCH, end)
             for c in range(width):
                 part[c] = 0.0
-            while k + _TWO <= stop:
+            while k + TWO <= stop:
                 j, q = np.uint64(ids[k]), np.uint64(ids[k + ONE])
                 u = shares[j] if plain else weights[k] * shares[j]
                 v = shares[q] if plain else weights[k + ONE] * shares[q]
                 for c in range(width):
                     part[c] += u * x[j, c] + v * x[q, c]
-                k += _TWO
+                k += TWO
             if k < stop:
                 j = np.uint64(ids[k])
                 u = shares[j] if plain else weights[k] * shares[j]

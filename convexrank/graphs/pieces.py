@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import chain, pairwise
 from os import PathLike
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.data import check_path, shown
+from convexrank.data.messages import optional
 from convexrank.graphs.build import MOST_NODES, check_edge_weights, check_endpoints
 from convexrank.graphs.edge_lists import edge_pieces
 
@@ -55,12 +55,8 @@ class WebGraph:
 
     def __init__(self, basename: str | Path) -> None:
         self.basename = str(check_path(basename, "basename")).removesuffix(".graph")
-        try:
-            package: Any = import_module("webgraph")
-        except ImportError as error:
-            raise ImportError(
-                "reading graphs in WebGraph's format needs its package; install it: pip install 'convexrank[webgraph]'."
-            ) from error
+        words = "reading graphs in WebGraph's format needs its package; install it: pip install 'convexrank[webgraph]'."
+        package = optional("webgraph", words)
         if not Path(f"{self.basename}.graph").is_file():
             raise FileNotFoundError(
                 f"basename is {self.basename}, and there is no file {self.basename}.graph; pass the path without the "

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from convexrank.data import check_list, shown
+from convexrank.data.messages import optional
 
 Array = np.ndarray
 
@@ -24,13 +25,8 @@ _DASHES = ("-", "--", ":", "-.")
 
 def pyplot() -> Any:
     """Import matplotlib, or say how to get it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            "figures need matplotlib; install it with: pip install 'convexrank[plot]'"
-        ) from error
-    return plt
+    words = "figures need matplotlib; install it with: pip install 'convexrank[plot]'"
+    return optional("matplotlib.pyplot", words)
 
 
 def axes(given: Any, count: int, size: tuple[float, float], wide: int | None = None) -> Array:

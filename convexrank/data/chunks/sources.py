@@ -17,7 +17,7 @@ from convexrank.data.checks.arrays import read_array
 from convexrank.data.checks.values import check_integer, check_list, check_path
 from convexrank.data.chunks.pieces import RawPiece
 from convexrank.data.frames import well_formed
-from convexrank.data.messages import shown
+from convexrank.data.messages import optional, shown
 
 Array = np.ndarray
 
@@ -257,13 +257,8 @@ def parquet_files(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _parquet() -> Any:
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(
-            "Parquet files are read by pyarrow, which is not installed; it comes with the extra 'arrow'."
-        ) from error
-    return parquet
+    words = "Parquet files are read by pyarrow, which is not installed; it comes with the extra 'arrow'."
+    return optional("pyarrow.parquet", words)
 
 
 @dataclass(frozen=True, eq=False)

@@ -445,12 +445,8 @@ class HingeConstrained(Problem):
         import cvxpy as cp
 
         x = cp.Variable(self.dimension, name="x")
-        scores, shares = self._features @ x, []
-        for side, sign in ((self.y, 1.0), (~self.y, -1.0)):
-            rows = np.flatnonzero(side)
-            shares.append(
-                (self._weights[rows] / self._weights[rows].sum()) @ cp.pos(1.0 - sign * scores[rows])
-            )
+        scores = self._features @ x
+        shares = [share @ cp.pos(1.0 + sign * scores[rows]) for rows, share, sign in self._shares]
         (first, second), (a, c) = self.goal, (float(left) for left in self._left)
         limit = a * shares[0] + c * shares[1] <= 1.0
         goal = first * shares[0] + second * shares[1] + 0.5 * self.l2 * cp.sum_squares(x)

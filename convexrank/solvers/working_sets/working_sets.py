@@ -272,13 +272,9 @@ class WorkingSets:
 
 
 @dataclass(frozen=True)
-class _View:
+class _View(Point):
     """The columns as they look from a point; those that screening left out have slopes and violations of 0."""
 
-    w: Array
-    scores: Array
-    model: ScoreModel
-    value: float
     gradient: Array
     violations: Array
     size: int
