@@ -297,6 +297,12 @@ class LevelDesign(Design):
 
     levels: tuple[ColumnLevels, ...]
     codes: Array  # the level of each row, shape (features, n)
+    starts: Array  # of the columns of each feature, or pair of features, and their number
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
+        return self.codes.shape[1], int(self.starts[-1])
 
     def _codes(self, matrix: Array) -> Array:
         parts = [column.codes(values) for column, values in zip(self.levels, matrix.T, strict=True)]

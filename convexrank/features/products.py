@@ -168,11 +168,6 @@ class Products(LevelDesign):
         codes = super()._codes(matrix)
         return np.where(codes > self._cuts[:, None], 0, codes).astype(np.int32)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of products."""
-        return self.codes.shape[1], int(self.starts[-1])
-
     @cached_property
     def _cuts(self) -> Array:
         return np.array([len(column.cuts) for column in self.levels], dtype=np.int64)

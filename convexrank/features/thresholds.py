@@ -282,11 +282,6 @@ class Thresholds(LevelDesign):
         self.__dict__["levels"] = levels
         self.__dict__["codes"] = read_only(self._codes(matrix))
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows and of thresholds."""
-        return self.codes.shape[1], int(self.starts[-1])
-
     @cached_property
     def starts(self) -> Array:
         """The place at which the weights of each feature begin, and the number of all weights."""

@@ -226,7 +226,10 @@ class Formulation(Declared):
 
     @cached_property
     def _of_two_rows(self) -> Program:
-        some = self._two_rows()
+        return self._program_of_rows(self._two_rows())
+
+    def _program_of_rows(self, some: Array) -> Program:
+        """The risk of some rows, as of one list."""
         weights = None if self.sample_weight is None else self.sample_weight[some]
         return self._program_of(Groups(self.y[some], None, weights), len(some))
 
@@ -389,11 +392,7 @@ class Formulation(Declared):
         if self.program.count == 1 and self._queries is None:
             return [(slice(None), self.program)]
         rows, starts = self._by_query
-        found: list[tuple[Any, Program]] = []
-        for one in np.split(rows, starts[1:-1]):
-            weights = None if self.sample_weight is None else self.sample_weight[one]
-            found.append((one, self._program_of(Groups(self.y[one], None, weights), len(one))))
-        return found
+        return [(one, self._program_of_rows(one)) for one in np.split(rows, starts[1:-1])]
 
     def _beside_zero(self, seen: tuple[Array, ...]) -> Self | None:
         """Return the problem that tells whether w = 0 is the minimum: of some rows first, or those highest at points.

@@ -48,7 +48,7 @@ from convexrank.modelling.kernels.interpolated import interpolated_parts
 from convexrank.modelling.kernels.pairs import WindowedPairs
 from convexrank.modelling.program import Program
 from convexrank.modelling.smoothing.merging import narrowed, of_queries
-from convexrank.modelling.smoothing.shares import means_in, of_width, settled
+from convexrank.modelling.smoothing.shares import depending_on, means_in, of_width, settled
 from convexrank.modelling.steps import highest_rows, weights_at
 
 Array = np.ndarray
@@ -213,11 +213,7 @@ class Smoothing:
     @cached_property
     def of_kinks(self) -> list[int]:
         """Places of what depends on atoms with kinks, and of these."""
-        found = set(self.widths(math.inf)) | set(self.means)
-        for k, args in enumerate(self.program.args):
-            if not found.isdisjoint(args):
-                found.add(k)
-        return sorted(found)
+        return sorted(depending_on(self.program, [*self.widths(math.inf), *self.means]))
 
 
 def _rows(node: PairSums) -> int:

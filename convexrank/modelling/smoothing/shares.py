@@ -11,6 +11,7 @@ a bound.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +39,7 @@ def settled(program: Program, means: list[int], scores: Array) -> tuple[Program,
     """Return the program with the best shares of its means at the scores, by their widths, and its state there."""
     values, memories = program.up(scores)
     adjoints, atoms, turns = program.down(memories), dict[int, Any](), 0
-    moving = _above(program, means)
+    moving = sorted(depending_on(program, means).difference(means))
     change, before = 2.0, math.inf
     while _SETTLED < change < before and turns < _MOST_TURNS:  # where it falls no more, it is rounding
         check_time()
@@ -80,10 +81,10 @@ def _best(node: Any, kernel: Any, u: Array, before: Array) -> Array:
     return found if (whole > 0.0).all() else np.where(axis.spread(whole) > 0.0, found, before)
 
 
-def _above(program: Program, means: list[int]) -> list[int]:
-    """Return the places of what depends on the means."""
-    found = set(means)
+def depending_on(program: Program, places: Iterable[int]) -> set[int]:
+    """Return the places of what depends on some nodes, and of these."""
+    found = set(places)
     for k, args in enumerate(program.args):
         if not found.isdisjoint(args):
             found.add(k)
-    return sorted(found.difference(means))
+    return found
