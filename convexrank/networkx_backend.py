@@ -178,8 +178,7 @@ def pagerank(
     start = G.weights(nstart)
     if max_iter < 1:
         raise PowerIterationFailedConvergence(max_iter)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # what follows is an error
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # what follows is an error
         solution = problem.solve(
             x0=None if start is None else start / start.sum(), tol=tol, max_iter=max_iter
         )

@@ -51,8 +51,7 @@ def quiet() -> Iterator[None]:
     None
         While warnings are left out.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         yield
 
 

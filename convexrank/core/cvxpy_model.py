@@ -238,9 +238,8 @@ class CvxpyModel:
         return float(np.asarray(nearest.value)) if word in SOLVED else float("inf")
 
     def _run(self, problem: cp.Problem, solver: str | None, options: Mapping[str, Any]) -> str:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(action="ignore"):
             # "inaccurate" is judged by the caller: by tolerance, or by certificate
-            warnings.simplefilter("ignore")
             solution = next(iter(self.variables.values()))
             for variable, start in self._starts.items():
                 if problem is self.problem or variable is not solution:  # else it holds the point asked about

@@ -47,8 +47,7 @@ def apply(function: Function, x: Any) -> Any:
     if not is_cvxpy(x):
         return function(x)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
+        with warnings.catch_warnings(action="error", category=UserWarning):
             model = function(x)
             if np.shape(model) != x.shape:
                 raise ValueError(f"the result has shape {np.shape(model)} for input shape {x.shape}")
@@ -101,10 +100,8 @@ def model_form(function: Function, signed: bool) -> str:
     convex_argument = cp.exp(x) - 1.0 if signed else cp.square(x)
     try:
         for form, argument in (("composed", convex_argument), ("epigraph", t)):
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # a product of vectors is taken for an inner one, and no convex one
+            with warnings.catch_warnings(action="ignore"):
+                # a product of vectors is taken for an inner one, and no convex one
                 if _is_convex(function, argument):
                     return form
         one = _without_log1p(function(t[0]))

@@ -305,9 +305,8 @@ def path(
         problem = problem.changed(
             **{name: value.item()}
         )  # from the last one, which knows what follows from X
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             # the status of each point is in the path
-            warnings.simplefilter("ignore", ConvergenceWarning)
             method = carried.along(problem, solver, name)
             solution = problem.solve(method, tol=tol, max_iter=max_iter, x0=start)
         carried.count(problem, method)

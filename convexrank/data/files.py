@@ -412,8 +412,7 @@ def _as_numbers(path: Any, skip: int, count: int, delimiter: str) -> Array | Non
     if is_packed(path) != str(path).endswith(".gz") or str(path).endswith((".bz2", ".xz")):
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)  # no rows
+        with warnings.catch_warnings(action="error", category=UserWarning):  # no rows
             found = np.loadtxt(
                 path,
                 comments=None,

@@ -169,8 +169,8 @@ def _numbers(text: bytes, count: int, dtype: Any = np.float64) -> Array | None:
     # what the parser would read beyond plain decimals: hexadecimal, infinity, not a number, underscores
     if re.search(rb"[^0-9eE+.\s-]", text):
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)  # raised where the text stops being numbers
+    with warnings.catch_warnings(action="error", category=DeprecationWarning):
+        # raised where the text stops being numbers
         try:
             values = (
                 np.fromstring(text.decode("ascii"), dtype=dtype, sep=" ") if count else np.zeros(0, dtype)

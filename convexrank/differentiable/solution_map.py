@@ -86,8 +86,7 @@ class AtMinimiser:
         ValueError
             When the solve does not converge.
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # an error follows
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # an error follows
             solution = problem.solve(solver, tol=tol)
         if solution.status is not Status.CONVERGED:
             raise ValueError(

@@ -231,9 +231,8 @@ def _scores_along(model: PathSearch, problem: Problem, values: Array, rows: Any)
     """Return the scores of rows for each value, fewer where the path ends before."""
     if not _is_together(model, problem, values):
         return _along(model, problem, values).scores(rows)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         # as on a path, where the status of each point is kept and nobody is told
-        warnings.simplefilter("ignore", ConvergenceWarning)
         found = solve_many(problem, l2=values, tol=model.tol)
     return found.coefficients @ rows.T
 

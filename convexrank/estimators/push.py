@@ -238,8 +238,7 @@ class PushRanker(SolvedRanker):
             return self
         if self.tie_break is None or not isinstance(problem, TopPush | RmaxPush):
             return self._keep(self._solved(problem, self.solver))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             solution = self._solved(problem, self.solver)
         if problem.face(Advice).remark(solution):
             return self._keep(self._solved(problem.at_limit()))

@@ -275,9 +275,8 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
             for place, (strong, l2) in enumerate(candidates):
                 if start is not None and strong is not None and before is not None:
                     start = start * (strong / before)  # weights are in units of strong
-                with warnings.catch_warnings():
+                with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
                     # the last fit is the one that has to converge
-                    warnings.simplefilter("ignore", ConvergenceWarning)
                     problem, solution = self._solve(X[train], y[train], strong, l2, start)
                 start, before = solution.x, strong
                 predicted = fit_link(problem, solution)(X[test] @ solution.x)

@@ -378,8 +378,8 @@ def _is_usable(witness: Witness, dimension: int) -> bool:
 
 @as_a_whole
 def _solved(problem: Solvable) -> Solution:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # what was reached is evidence all the same
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        # what was reached is evidence all the same
         return problem.solve()
 
 

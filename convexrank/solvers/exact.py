@@ -254,8 +254,8 @@ def _with_evidence(problem: Exact, gap: float, state: State, monitor: Monitor) -
     if state.witness is not None or not fits:
         return gap, state
     tol, left = 0.1 * monitor.options.tol, monitor.options.time_limit - monitor.seconds
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate says what the point is worth
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        # the certificate says what the point is worth
         near = cast(Any, problem).solve(x0=state.x, tol=tol, time_limit=max(left, 1e-3))
     witness = near.witness
     if witness is None:

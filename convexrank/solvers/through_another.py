@@ -345,8 +345,8 @@ class MultiplierSearch:
         bracket: _Bracket = state.memory
         face = problem.face(Constrained)
         multiplier = bracket.next()
-        with warnings.catch_warnings():  # its bound counts, whatever its status
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            # its bound counts, whatever its status
             # from 0: minimisers of other multipliers are worse starts, as each has other rows at its kinks
             solution = face.lagrangian(multiplier).solve(tol=max(_INNER_SHARE * state.tol, _INNER))
         bound = face.dual_value(multiplier, solution.certificate.lower_bound)

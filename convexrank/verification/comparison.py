@@ -179,8 +179,7 @@ def is_named(solver: Any) -> bool:
 def _solve(problem: Problem, solver: Any, name: str, device: Any) -> Solution:
     """Solve, or take the answer of the caller's own algorithm."""
     if is_named(solver):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # statuses are compared
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # statuses are compared
             return problem.solve(solver, device=device)
     x = point_of(solver(problem) if callable(solver) else solver, problem, name, gave=callable(solver))
     certificate = certificate_of(problem, x, None, math.inf)

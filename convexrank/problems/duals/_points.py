@@ -275,8 +275,8 @@ class DualPoints(Problem):
 
     @cached_property
     def _solution(self) -> Solution:
-        with warnings.catch_warnings(), Block("whole"):
-            warnings.simplefilter("ignore", ConvergenceWarning)  # whatever was reached proves something
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning), Block("whole"):
+            # whatever was reached proves something
             return self.primal.solve(tol=1e-10)
 
     @property

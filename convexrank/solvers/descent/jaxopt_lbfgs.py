@@ -122,8 +122,7 @@ def _programs(
     memory: int, double: bool, small: bool, fixed: Callable[[Any], Any] | None = None
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The start and the chunk of iterations, of a fixed objective or of those handed in: one program for each shape."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # jaxopt announces that it is no longer maintained
+    with warnings.catch_warnings(action="ignore"):  # jaxopt announces that it is no longer maintained
         import jaxopt
     import jax
 

@@ -164,8 +164,7 @@ class LBFGS:
         # is so large that it would not show, with one for which the slope promises a visible share of it.
         hidden = size < np.finfo(float).eps * abs(state.value)
         scale = 1.0 if not first else _VISIBLE * abs(state.value) / size**2 if hidden else 1.0 / size
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a failed search is handled below, not reported
+        with warnings.catch_warnings(action="ignore"):  # a failed search is handled below, not reported
             found = line_search(
                 oracle.value, oracle.gradient, oracle.place(state), scale * direction, gradient, state.value,
                 state.memory.previous, c2=0.9, maxiter=30,
@@ -240,8 +239,7 @@ def _curved(curvature: SampledCurvature, slope: float) -> float:
 
 def _start(sample: Sample, x0: Array) -> Array:
     """Return about the minimiser of a sample's objective; the start where it has none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         found = sample.solve(tol=_ROUGH, time_limit=max(time_left(), 1e-3))
     return found.x if np.isfinite(found.x).all() else x0
 

@@ -378,8 +378,7 @@ class Caller:
 
     def __call__(self, instance: Instance) -> Answer:
         """Call the loss; errors are part of the answer."""
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             try:
                 return {"numpy": self._numpy, "jax": self._jax, "torch": self._torch}[self.backend](instance)
             except Exception as error:  # noqa: BLE001 - of a function that is not ours
@@ -399,8 +398,7 @@ class Caller:
             held["qid"] = (args[1], instance.qid)
         if weights:
             held["sample_weight"] = (weights[self.weights], instance.weights)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             try:
                 self.function(scores, *args, **weights)
             except Exception:  # noqa: BLE001 - a call that fails is found elsewhere
@@ -423,8 +421,7 @@ class Caller:
         import jax
         import jax.numpy as jnp
 
-        with jax.enable_x64(True), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with jax.enable_x64(True), warnings.catch_warnings(action="ignore"):
             args, weights = self.arguments(instance, jnp.asarray)
             try:
                 found = self.function(jnp.asarray(instance.scores), *args, **weights)

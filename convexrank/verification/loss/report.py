@@ -200,8 +200,7 @@ def caller_of(
     for attempt in attempts:
         if attempt.backend != "numpy" and attempt.backend not in sys.modules:
             continue
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             found = _library(attempt, trial)
         if found:
             return Caller(function, takes_queries, kept, found)
