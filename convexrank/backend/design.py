@@ -27,12 +27,14 @@ class Transposed:
         self.shape, self._times = shape, times
 
     def __matmul__(self, u: Any) -> Array:
-        u = np.asarray(u, dtype=np.float64)
-        if u.shape != self.shape[1:]:
-            raise ValueError(
-                f"the vector has shape {u.shape}, expected ({self.shape[1]},), one number per row."
-            )
-        return self._times(u)
+        return self._times(_factor(u, self.shape[1], "number per row"))
+
+
+def _factor(vector: Any, length: int, each: str) -> Array:
+    vector = np.asarray(vector, dtype=np.float64)
+    if vector.shape != (length,):
+        raise ValueError(f"the vector has shape {vector.shape}, expected ({length},), one {each}.")
+    return vector
 
 
 class Held:
@@ -96,12 +98,7 @@ class Design(Held):
         return Transposed((columns, rows), self._sums)
 
     def __matmul__(self, w: Any) -> Array:
-        w = np.asarray(w, dtype=np.float64)
-        if w.shape != self.shape[1:]:
-            raise ValueError(
-                f"the vector has shape {w.shape}, expected ({self.shape[1]},), one weight per column."
-            )
-        return self._scores(w)
+        return self._scores(_factor(w, self.shape[1], "weight per column"))
 
     def _scores(self, w: Array) -> Array:
         raise NotImplementedError

@@ -328,6 +328,12 @@ class LevelDesign(Design):
     def __getitem__(self, rows: Any) -> Self:
         return self._with(np.ascontiguousarray(self.codes[:, rows]))
 
+    def _found(self, places: Array) -> list[tuple[int, int]]:
+        """Feature or pair, and number among its columns, of each place."""
+        places = np.asarray(places)
+        owners = np.searchsorted(self.starts, places, side="right") - 1
+        return [(int(j), int(place - self.starts[j])) for j, place in zip(owners, places, strict=True)]
+
 
 def of_rows(rows: list[Array], entries: list[Array], count: int) -> sparse.csc_array:
     """Return the sparse columns that have these entries in these rows, for a given number of rows."""

@@ -224,19 +224,11 @@ class Products(LevelDesign):
     def columns(self, places: Array) -> sparse.csc_array:
         """Return the columns of these products, shape (n, k)."""
         rows = []
-        for pair, one, other in self._found(places):
+        for pair, place in self._found(places):
+            one, other = divmod(place, self._sizes(pair)[1])
             passed = (self.codes[self.first[pair]] > one) & (self.codes[self.second[pair]] > other)
             rows.append(np.flatnonzero(passed))
         return of_rows(rows, [np.ones(len(part)) for part in rows], self.shape[0])
-
-    def _found(self, places: Array) -> list[tuple[int, int, int]]:
-        """Pair, and number of the threshold of each of its features, of each place."""
-        places = np.asarray(places)
-        pairs = np.searchsorted(self.starts, places, side="right") - 1
-        return [
-            (int(pair), *divmod(int(place - self.starts[pair]), self._sizes(pair)[1]))
-            for pair, place in zip(pairs, places, strict=True)
-        ]
 
     def row_lengths(self) -> Array:
         """Return the Euclidean lengths of the rows, the roots of the numbers of products that are 1."""
@@ -247,7 +239,8 @@ class Products(LevelDesign):
         """Name a column: both features and thresholds."""
         if check_integer(place, "place", 0) >= self.shape[1]:
             raise ValueError(f"place is {shown(place)}, expected a number below {self.shape[1]}.")
-        ((pair, one, other),) = self._found(np.array([place]))
+        ((pair, number),) = self._found(np.array([place]))
+        one, other = divmod(number, self._sizes(pair)[1])
         return f"{self.levels[self.first[pair]].label(one)} and {self.levels[self.second[pair]].label(other)}"
 
     def __repr__(self) -> str:

@@ -362,12 +362,6 @@ class Thresholds(LevelDesign):
         )
         return ThresholdProducts(codes, [matrix for _, matrix in made])
 
-    def _found(self, places: Array) -> list[tuple[int, int]]:
-        """Feature, and number within the feature, of each place."""
-        places = np.asarray(places)
-        features = np.searchsorted(self.starts, places, side="right") - 1
-        return [(int(j), int(place - self.starts[j])) for j, place in zip(features, places, strict=True)]
-
     def row_lengths(self) -> Array:
         """Return the Euclidean lengths of the rows, the roots of the numbers of thresholds that each exceeds."""
         passed = [column.passed(codes) for column, codes in zip(self.levels, self.codes, strict=True)]

@@ -23,7 +23,7 @@ from convexrank.data import (
 )
 from convexrank.data.display import counted
 from convexrank.data.groups import QueryGroups, gains
-from convexrank.inference.promises import HeldOut, read_held_out
+from convexrank.inference.promises import HeldOut, read_held_out, the_one
 from convexrank.inference.results import percent
 from convexrank.metrics.queries import QueryRanking, prepare, segment_cumsum
 
@@ -286,12 +286,7 @@ def list_length(
     'On average over queries with a relevant document, at most 20 % of the relevant ones are not among the first 13.'
     """
     limits = {"max_missed": max_missed, "max_ndcg_loss": max_ndcg_loss, "max_false": max_false}
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    if len(given) != 1:
-        named = f"{' and '.join(given)} are given" if given else "no promise is given"
-        raise ValueError(f"{named}, expected exactly one of: {', '.join(limits)}; pass max_missed=0.2.")
-    ((name, limit),) = given.items()
-    alpha = check_probability(limit, name)
+    name, alpha = the_one(limits, limits, "max_missed=0.2")
     loss = _LOSSES[name]
     check_same_index(y=y, scores=scores, qid=None if isinstance(qid, QueryGroups) else qid)
     grades = check_vector(y, name="y")

@@ -11,7 +11,7 @@ first threshold with too low a precision, or never (Angelopoulos et al., Learn t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -414,17 +414,22 @@ def promise_of(*, candidates: Any = None, **rates: float | None) -> Promise:
     ValueError, TypeError
         When there is none or more than one, or its rate is not in (0, 1).
     """
-    given = {name: rate for name, rate in rates.items() if rate is not None}
-    if len(given) != 1:
-        named = f"{' and '.join(given)} are given" if given else "no promise is given"
-        raise ValueError(f"{named}, expected exactly one of: {', '.join(_PROMISES)}; pass max_fpr=0.05.")
-    ((name, rate),) = given.items()
-    limit = check_probability(rate, name)
+    name, limit = the_one(rates, _PROMISES, "max_fpr=0.05")
     if candidates is None:
         return _PROMISES[name](limit)
     if name != "min_precision":
         raise ValueError(f"candidates is no option of {name}, whose threshold needs no tests; leave it out.")
     return MinPrecision(limit, check_vector(candidates, None, "candidates"))
+
+
+def the_one(limits: Mapping[str, float | None], names: Iterable[str], example: str) -> tuple[str, float]:
+    """Return the name and the value of the one limit that is given."""
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    if len(given) != 1:
+        named = f"{' and '.join(given)} are given" if given else "no promise is given"
+        raise ValueError(f"{named}, expected exactly one of: {', '.join(names)}; pass {example}.")
+    ((name, limit),) = given.items()
+    return name, check_probability(limit, name)
 
 
 def threshold_on(rows: HeldOut, promise: Promise, delta: float) -> Threshold | None:

@@ -151,6 +151,15 @@ def log_mean(terms: list[tuple[float, float]]) -> float:
     return top + math.log(total / sum(weight for weight, _ in terms))
 
 
+def log_norm(f: list[float], over: list[int], others: list[int], weight: list[float], p: float) -> float:
+    """Return (1/p) log of the mean over k of (the mean over i of e^(f_k − f_i))^p, for k ``over`` and i of the others.
+
+    In logarithms: powers of sums of exponentials leave the range of floats.
+    """
+    terms = [(weight[k], p * log_mean([(weight[i], f[k] - f[i]) for i in others])) for k in over]
+    return log_mean(terms) / p
+
+
 def rising_means(values: list[float]) -> list[float]:
     """Return the nearest list that does not fall: neighbours out of order are pooled to their mean."""
     pools: list[tuple[float, float, int]] = []

@@ -198,13 +198,7 @@ def check_vector(
         if length and np.isfinite(values).all():
             return values
     vector = _real_array(values, name, dtype)
-    if vector.ndim == 2 and vector.shape[1] == 1:
-        raise ValueError(f"{name} has shape {vector.shape}, expected (n,); pass {name}.ravel().")
-    if vector.ndim != 1:
-        raise ValueError(f"{name} has shape {vector.shape}, expected one dimension (n,).")
-    if vector.size == 0:
-        raise ValueError(f"{name} is empty; pass at least one value.")
-    _check_length(vector, length, name, each)
+    _check_vector_shape(vector, length, name, each)
     _refuse_non_finite(vector, name)
     _refuse_merged(values, vector, name)
     if most < math.inf and (largest := float(np.abs(vector).max())) > most:
@@ -213,6 +207,18 @@ def check_vector(
             f"{name} by a common factor."
         )
     return vector
+
+
+def _check_vector_shape(
+    vector: np.ndarray, length: int | None, name: str, each: str, kind: str = "", least: str = "one value"
+) -> None:
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        raise ValueError(f"{name} has shape {vector.shape}, expected (n,); pass {name}.ravel().")
+    if vector.ndim != 1:
+        raise ValueError(f"{name} has shape {vector.shape}, expected one dimension (n,){kind}.")
+    if vector.size == 0:
+        raise ValueError(f"{name} is empty; pass at least {least}.")
+    _check_length(vector, length, name, each)
 
 
 def _check_length(vector: np.ndarray, length: int | None, name: str, each: str = "row") -> None:
@@ -239,15 +245,8 @@ def check_binary_labels(y: Any, length: int | None = None, name: str = "y") -> n
     if codes is not None and (codes >= 0).all():
         y = codes
     labels = read_array(y, name)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        raise ValueError(f"{name} has shape {labels.shape}, expected (n,); pass {name}.ravel().")
-    if labels.ndim != 1:
-        raise ValueError(
-            f"{name} has shape {labels.shape}, expected one dimension (n,), one label for each row."
-        )
-    if labels.size == 0:
-        raise ValueError(f"{name} is empty; pass at least one positive and one negative label.")
-    _check_length(labels, length, name)
+    what = ", one label for each row", "one positive and one negative label"
+    _check_vector_shape(labels, length, name, "row", *what)
     if labels.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} is complex; pass labels such as 0 and 1.")
     if labels.dtype.kind == "O":

@@ -67,15 +67,11 @@ class BottomPush(Bipartite):
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
-        from convexrank.problems._plain import log_mean, sides_of
+        from convexrank.problems._plain import log_norm, sides_of
 
-        f, risk = [float(score) for score in scores], 0.0
+        below, risk = [-float(score) for score in scores], 0.0
         for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
-            # in logarithms: powers of sums of exponentials leave the range of floats
-            powers = []
-            for i in positives:
-                powers.append((weight[i], self.p * log_mean([(weight[k], f[k] - f[i]) for k in negatives])))
-            risk += log_mean(powers) / self.p
+            risk += log_norm(below, positives, negatives, weight, self.p)
         return risk
 
     @classmethod
@@ -144,19 +140,13 @@ class TopBottomPush(Bipartite):
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
-        from convexrank.problems._plain import log_mean, sides_of
+        from convexrank.problems._plain import log_norm, sides_of
 
         f, risk = [float(score) for score in scores], 0.0
+        below = [-score for score in f]
         for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
-            # in logarithms: powers of sums of exponentials leave the range of floats
-            powers = []
-            for k in negatives:
-                powers.append((weight[k], self.p * log_mean([(weight[i], f[k] - f[i]) for i in positives])))
-            risk += log_mean(powers) / self.p
-            powers = []
-            for i in positives:
-                powers.append((weight[i], self.p * log_mean([(weight[k], f[k] - f[i]) for k in negatives])))
-            risk += self.bottom_weight * log_mean(powers) / self.p
+            risk += log_norm(f, negatives, positives, weight, self.p)
+            risk += self.bottom_weight * log_norm(below, positives, negatives, weight, self.p)
         return risk
 
     @classmethod

@@ -101,15 +101,11 @@ class PNormPush(Bipartite):
 
     def definition(self, scores: Array) -> float:
         """Return the risk at the scores of all rows once more, from its formula by loops over queries and pairs."""
-        from convexrank.problems._plain import log_mean, sides_of
+        from convexrank.problems._plain import log_norm, sides_of
 
         f, risk = [float(score) for score in scores], 0.0
         for positives, negatives, weight in sides_of(self.y, self.qid, self.sample_weight):
-            # in logarithms: powers of sums of exponentials leave the range of floats
-            powers = []
-            for k in negatives:
-                powers.append((weight[k], self.p * log_mean([(weight[i], f[k] - f[i]) for i in positives])))
-            risk += log_mean(powers) / self.p
+            risk += log_norm(f, negatives, positives, weight, self.p)
         return risk
 
     @classmethod
