@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -22,7 +21,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from convexrank import atoms
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.progress import warn_caller
 from convexrank.core.elementwise_checks import (
     OnGrid,
     apply,
@@ -30,7 +29,7 @@ from convexrank.core.elementwise_checks import (
     follows_disciplined_rules,
     model_form,
 )
-from convexrank.data import check_choice, check_hashable, check_positive, keep_checked, shown
+from convexrank.data import check_choice, check_hashable, check_positive, keep, keep_checked, shown
 from convexrank.data.display import call_text, short_fields
 from convexrank.modelling import functions, rules
 from convexrank.modelling.expressions import Node
@@ -271,19 +270,16 @@ class Custom(_TwoFaces):
             )
         if in_r is not None and in_a is not None:
             raise ValueError(f"{in_r} As a function of a = log r: {in_a}")
-        object.__setattr__(self, "convex", in_r is None)
-        object.__setattr__(self, "log_convex", in_a is None)
+        keep(self, convex=in_r is None, log_convex=in_a is None)
         # at r = 0 the domain ends: what atoms continue a price by there is no jump of its slope
         object.__setattr__(self, "smooth", price.kink(after=1) is None)
         forms = [model_form(self.g, False)] if self.convex else [model_form(self.h, True)]
         object.__setattr__(self, "has_model", any(forms))
         if not self.has_model:
-            warnings.warn(
+            warn_caller(
                 "this price has no exact model, for cvxpy cannot read its function: solve('exact') will refuse it, "
                 "and verify has nothing to compare with. Fast solvers and certificates are not affected. Write "
-                "function with convexrank.atoms and arithmetic to have a model.",
-                UserWarning,
-                stacklevel=level_of_caller(),
+                "function with convexrank.atoms and arithmetic to have a model."
             )
 
     def __repr__(self) -> str:

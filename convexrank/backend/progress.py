@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -80,3 +81,8 @@ def level_of_caller() -> int:
             return level
         frame, level = frame.f_back, level + 1
     return level
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the caller of this package."""
+    warnings.warn(message, category, stacklevel=level_of_caller())

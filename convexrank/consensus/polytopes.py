@@ -29,6 +29,7 @@ from convexrank.data import (
     check_nodes,
     check_nonnegative,
     check_vector,
+    keep,
     shown,
     well_formed,
 )
@@ -408,9 +409,7 @@ class PartialOrders(RecommendationSets):
                 )
             read.append(listed)
             ends.append(tuple(sorted(at)))
-        object.__setattr__(self, "chains", tuple(read))
-        object.__setattr__(self, "n", n)
-        object.__setattr__(self, "targets", tuple(ends))
+        keep(self, chains=tuple(read), n=n, targets=tuple(ends))
 
     @cached_property
     def _corners(self) -> dict[int, Array]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from convexrank.backend.interruption import (
     ending_after,
     stopped_inside,
 )
-from convexrank.backend.progress import LOGGER, level_of_caller, progress_bar
+from convexrank.backend.progress import LOGGER, progress_bar, warn_caller
 from convexrank.core.capabilities import (
     Advice,
     Certified,
@@ -267,11 +266,10 @@ class Monitor:
         try:
             kept.save(self.options.checkpoint)
         except OSError as error:
-            warnings.warn(
+            warn_caller(
                 f"the checkpoint {self.options.checkpoint} was not written at step {kept.iterations} ({error}); an "
                 "older one stays as it was, and the solve goes on.",
                 RuntimeWarning,
-                stacklevel=level_of_caller(),
             )
 
     def finish(self, status: Status, detail: str = "") -> Solution:

@@ -6,7 +6,6 @@ import logging
 import math
 import re
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +16,7 @@ import numpy as np
 
 from convexrank.backend.interruption import Block, OutOfTimeError, ending_after, import_module
 from convexrank.backend.jax_oracles import is_mesh
-from convexrank.backend.progress import LOGGER, level_of_caller
+from convexrank.backend.progress import LOGGER, warn_caller
 from convexrank.core import capabilities
 from convexrank.core.capabilities import (
     Advice,
@@ -451,9 +450,8 @@ def solve(
         said = solution.problem, solution.solver, solution.status.name, solution.iterations, solution.seconds
         LOGGER.info("%s with %s: %s after %d steps, %.3g s: %s", *said, solution.message)
     if remark or solution.status is not Status.CONVERGED:
-        warnings.warn(
+        warn_caller(
             f"{solution.problem} with {solution.solver}: {solution.status.name}: {solution.message}",
             ConvergenceWarning,
-            stacklevel=level_of_caller(),
         )
     return solution

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Any, ParamSpec, Self, TypeVar
 
 from convexrank.backend.interruption import import_module
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.progress import warn_caller
 
 # Longer texts are not compared: the time grows with the square of their length.
 _LONGEST = 80
@@ -230,11 +230,7 @@ def progress_as_verbose(function: Callable[Given, Result]) -> Callable[Given, Re
                 raise TypeError(
                     "progress is the old name of verbose, and both are given; write verbose alone."
                 )
-            warnings.warn(
-                "progress is now verbose, and goes in version 0.3; write verbose.",
-                FutureWarning,
-                stacklevel=level_of_caller(),
-            )
+            warn_caller("progress is now verbose, and goes in version 0.3; write verbose.", FutureWarning)
             given = {"verbose" if name == "progress" else name: value for name, value in options.items()}
         return called(*args, **given)
 

@@ -13,7 +13,7 @@ import numpy as np
 from convexrank.atoms import is_cvxpy
 from convexrank.backend.compilation import jit
 from convexrank.core.elementwise_checks import OnGrid, apply
-from convexrank.data import check_real
+from convexrank.data import check_real, keep
 from convexrank.divergences.base import Divergence, Interval, _library
 
 Array = np.ndarray
@@ -85,11 +85,8 @@ class FromGenerator(Divergence):
         ends = check_real(lower, "lower"), check_real(upper, "upper")
         if not ends[0] < ends[1]:
             raise ValueError(f"the domain ({lower}, {upper}) is empty; pass lower < upper.")
-        object.__setattr__(self, "function", function)
-        object.__setattr__(self, "lower", ends[0])
-        object.__setattr__(self, "upper", ends[1])
+        keep(self, function=function, lower=ends[0], upper=ends[1], conjugate_function=conjugate_function)
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "conjugate_function", conjugate_function)
         Divergence.__post_init__(self)
         self._check_convex()
         low, high = self._limit(0), self._limit(1)

@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, check_cv
 
 from convexrank.backend.design import held_as, in_units, moments
 from convexrank.backend.interruption import as_a_whole
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.progress import warn_caller
 from convexrank.core.capabilities import Batched
 from convexrank.core.many import solve_many
 from convexrank.core.paths import Path, path
@@ -131,9 +131,7 @@ class PathSearch(SolvedRanker):
         self.best_value_, self.best_score_ = followed.values[best].item(), float(means[best])
         solution = followed[best]
         if not solution.converged:
-            warnings.warn(
-                f"{type(self).__name__}: {solution.message}", ConvergenceWarning, stacklevel=level_of_caller()
-            )
+            warn_caller(f"{type(self).__name__}: {solution.message}", ConvergenceWarning)
         self._keep(solution)
         if scales is not None:
             self.coef_ = solution.x / scales

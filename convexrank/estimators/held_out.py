@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 import zlib
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
@@ -17,7 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from convexrank.backend.design import arrays_of
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.progress import warn_caller
 from convexrank.calibration import calibrate
 from convexrank.data import as_groups, check_binary_labels, check_probability, shown
 from convexrank.data.rankers import scores_of
@@ -392,9 +391,7 @@ def promised_lists(ranker: Any, X: Any, qid: Any, held_out: Any, fitted_rows: in
 def _warn_of_training_rows(ranker: Any, X: Any, y: Array, fitted_rows: int) -> None:
     """Warn when these are all the rows of the fit."""
     if checksum(ranker._validated(X, reset=False), y) == fitted_rows:
-        warnings.warn(
+        warn_caller(
             f"X and y are the {len(y)} rows of fit, expected rows that fit did not see: the promise does not hold for "
-            "new rows; split the data, and fit on one part only.",
-            UserWarning,
-            stacklevel=level_of_caller(),
+            "new rows; split the data, and fit on one part only."
         )

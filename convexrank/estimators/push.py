@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 
 from convexrank.backend.interruption import as_a_whole
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.progress import warn_caller
 from convexrank.core.capabilities import Advice
 from convexrank.core.problem import Problem
 from convexrank.core.results import ConvergenceWarning
@@ -243,9 +243,7 @@ class PushRanker(SolvedRanker):
         if problem.face(Advice).remark(solution):
             return self._keep(self._solved(problem.at_limit()))
         if not solution.converged:
-            warnings.warn(
-                f"{type(self).__name__}: {solution.message}", ConvergenceWarning, stacklevel=level_of_caller()
-            )
+            warn_caller(f"{type(self).__name__}: {solution.message}", ConvergenceWarning)
         return self._keep(solution)
 
     def _rows(self, X: Any, y: Any) -> tuple[Any, Array]:

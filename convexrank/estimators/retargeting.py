@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from convexrank.backend.design import held_as
 from convexrank.backend.interruption import as_a_whole
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.progress import warn_caller
 from convexrank.core.problem import Problem
 from convexrank.data import QueryGroups, as_groups, check_choice, check_nonnegative, check_vector
 from convexrank.estimators._linear_ranker import SolvedRanker, check_counts, own_parameters
@@ -335,12 +334,10 @@ def _warn_of_one_query(y: Array) -> None:
     """Warn where many graded rows without queries are probably those of many queries."""
     grades = np.unique(y)
     if len(y) >= _MANY_ROWS and 2 < len(grades) <= _FEW_GRADES and np.array_equal(grades, np.round(grades)):
-        warnings.warn(
+        warn_caller(
             # no numbers: in a search the same words are shown once
             "qid is None, so that all rows, which have grades, are one query; pass fit(X, y, qid) with the query of "
-            "each row, or qid=np.zeros(len(y)) if one is meant.",
-            UserWarning,
-            stacklevel=level_of_caller(),
+            "each row, or qid=np.zeros(len(y)) if one is meant."
         )
 
 

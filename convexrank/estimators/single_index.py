@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 
 from convexrank.backend.design import held_as, is_sparse, moments
 from convexrank.backend.interruption import as_a_whole
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.progress import warn_caller
 from convexrank.core.capabilities import SolverLike
 from convexrank.core.results import ConvergenceWarning, Solution, Status
 from convexrank.data import (
@@ -193,12 +193,11 @@ class SingleIndexRegressor(RegressorMixin, LinearEstimator):
         problem, solution = self._solve(X, y, self.strong_, self.l2_, self._start(X.shape[1]), verbose)
         slow = solution.status is Status.MAX_ITER or solution.iterations > _MANY
         if slow and (ratio := _spread(X)) > _UNEVEN:
-            warnings.warn(
+            warn_caller(
                 f"X has columns whose standard deviations differ by a factor of {ratio:.3g}, so that many steps are "
                 "needed and the penalty treats columns unevenly; standardise first, as "
                 "make_pipeline(StandardScaler(), SingleIndexRegressor()) does.",
                 ConvergenceWarning,
-                stacklevel=level_of_caller(),
             )
         self.link_ = replace(fit_link(problem, solution), output_range=output_range)
         return self._keep(solution)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from convexrank.backend.interruption import import_module
-from convexrank.backend.progress import level_of_caller, progress_bar
+from convexrank.backend.progress import progress_bar, warn_caller
 from convexrank.data import check_flag, check_integer, shown
 from convexrank.data.files import is_packed, lacks, split_quoted, text_lines
 from convexrank.data.messages import Advised, refusal
@@ -377,11 +377,9 @@ def _warn_of_counts(form: _Form, ends: Array) -> None:
     # nodes counted from 0 or from 1, and none of the numbers that a larger node would need
     if told and (nodes == rest.max() + 1 or (nodes == rest.max() and rest.min() == 1)):
         number, _ = next(form.lines())
-        warnings.warn(
+        warn_caller(
             f"{form.path}, line {number}: {nodes} {edges} is read as an edge, but may be the numbers of nodes and "
-            f"edges, as {edges} lines follow; pass skip_rows={number} to skip it, or n= to keep it without a warning.",
-            UserWarning,
-            stacklevel=level_of_caller(),
+            f"edges, as {edges} lines follow; pass skip_rows={number} to skip it, or n= to keep it without a warning."
         )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from scipy.special import expit, logit, stdtr, stdtrit
 
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.progress import warn_caller
 from convexrank.data import (
     check_at_least,
     check_choice,
@@ -159,11 +158,9 @@ def _warn_outside_the_guide(measure: Measure, ranked: Any) -> None:
         f"{has:.3g} {what} (at least {needs:.3g})" for what, (has, needs) in guide.items() if has < needs
     ]
     if short:
-        warnings.warn(
+        warn_caller(
             f"{measure.name}: the sample is too small for an asymptotic interval, which may hold the truth much less "
-            f"often than its level: {', '.join(short)}; pass more rows, or method='exact'.",
-            UserWarning,
-            stacklevel=level_of_caller(),
+            f"often than its level: {', '.join(short)}; pass more rows, or method='exact'."
         )
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.progress import warn_caller
 from convexrank.data import check_at_least, check_flag, check_nonnegative, check_positive, check_vector
 from convexrank.metrics.queries import tally
 
@@ -151,10 +150,9 @@ def r_p(y: Any, s: Any, p: float, *, log: bool = False) -> float:
     with np.errstate(over="ignore"):
         total = float(np.dot(times, height**power))
     if math.isinf(total):
-        warnings.warn(
+        warn_caller(
             f"r_p with p = {power} is above the largest float and comes back as inf; use log=True.",
             RuntimeWarning,
-            stacklevel=level_of_caller(),
         )
     return total
 

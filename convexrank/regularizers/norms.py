@@ -376,8 +376,7 @@ class Penalty:
     nonnegative: Array | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "l2", check_nonnegative(self.l2, "l2"))
-        object.__setattr__(self, "l1", check_nonnegative(self.l1, "l1"))
+        keep_checked(self, check_nonnegative, "l2", "l1")
         if self.ball is not None and not isinstance(self.ball, L1Ball | L2Ball):
             raise TypeError(f"ball is {shown(self.ball)}, expected L1Ball, L2Ball, or None.")
         told = self.nonnegative

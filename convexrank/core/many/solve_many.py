@@ -12,7 +12,7 @@ import numpy as np
 
 from convexrank.backend.interruption import OutOfTimeError, as_a_whole, check_time, ending_after, time_left
 from convexrank.backend.jax_oracles import is_mesh
-from convexrank.backend.progress import level_of_caller, progress_bar
+from convexrank.backend.progress import progress_bar, warn_caller
 from convexrank.core.capabilities import Batched, SolverLike, value_at
 from convexrank.core.loop import certificate_of, scale_of
 from convexrank.core.many.solutions import Members, Solutions, met_at, too_late
@@ -129,11 +129,7 @@ def solve_many(
             members, met = _members(problem, problems, varied, solver, device, tol, bar.update)
     solutions = Solutions(varied, members, time.perf_counter() - start, met)
     if not solutions.converged.all():
-        warnings.warn(
-            f"{solutions!r}; solutions[i].message says why.",
-            ConvergenceWarning,
-            stacklevel=level_of_caller(),
-        )
+        warn_caller(f"{solutions!r}; solutions[i].message says why.", ConvergenceWarning)
     return solutions
 
 

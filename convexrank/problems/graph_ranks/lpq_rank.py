@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.progress import warn_caller
 from convexrank.consensus import ScoreIntervals
 from convexrank.core.capabilities import CertifiedInParts, Ordered
 from convexrank.core.results import Certificate, CertificateError, Solution, Witness
@@ -152,11 +151,9 @@ class LpqRank(GraphRank):
                 "which one is found depends on the start; raise q, or pass allow_expansive=True."
             )
         if self.modulus == 1.0 and not self.p == 1.0:
-            warnings.warn(
+            warn_caller(
                 "theta = p/q is 1: the map is no contraction, convergence may be slow or fail, and nothing is proved "
-                "about the answer; q a little above p has a unique, certified rank.",
-                UserWarning,
-                stacklevel=level_of_caller(),
+                "about the answer; q a little above p has a unique, certified rank."
             )
 
     @property

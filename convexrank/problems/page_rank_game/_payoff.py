@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -11,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.progress import level_of_caller
+from convexrank.backend.progress import warn_caller
 from convexrank.core.minorants import rounding
 from convexrank.data import check_choice, check_flags, check_positive, keep, keep_checked
 from convexrank.data.display import counted
@@ -153,12 +152,10 @@ class PageRankPayoff(WalkRank):
         else:
             keep_checked(self, check_positive, "epsilon")
             if not self.relaxed and not self.is_exact:
-                warnings.warn(
+                warn_caller(
                     f"epsilon = {self.epsilon:.6g} bounds the multipliers by {self.radius:.6g}, below the threshold "
                     f"{self.threshold:.6g}: the answer is the optimum of a relaxation, not PageRank. Leave epsilon "
-                    "out, or pass relaxed=True if that is meant.",
-                    UserWarning,
-                    stacklevel=level_of_caller(),
+                    "out, or pass relaxed=True if that is meant."
                 )
 
     # --- the data of the game ---------------------------------------------------------------------------------------
