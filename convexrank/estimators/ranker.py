@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import ClassifierTags, Tags
 
-from convexrank.data import check_choice, check_weights, shown
+from convexrank.data import check_choice, check_kind, check_weights, shown
 from convexrank.estimators._linear_ranker import SolvedRanker
 from convexrank.estimators._objectives import (
     PASSED,
@@ -209,11 +209,7 @@ class Ranker(SolvedRanker):
             )
         if self.params is None:
             return {}
-        if not isinstance(self.params, dict):
-            raise TypeError(
-                f"params is {shown(self.params)}, expected a dictionary of the parameters of "
-                f"{kind.__name__}, by name."
-            )
+        check_kind(self.params, "params", dict, f"a dictionary of the parameters of {kind.__name__}, by name")
         for name in self.params:
             if name in PASSED:
                 raise ValueError(

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from convexrank.backend.cached import read_only
 from convexrank.backend.design import Design, held_as
-from convexrank.data import check_integer, check_list, shown
+from convexrank.data import check_integer, check_kind, check_list, shown
 from convexrank.data.frames import has_other_columns, numbers_of
 
 Array = np.ndarray
@@ -259,10 +259,7 @@ def read_directions(levels: tuple[ColumnLevels, ...], monotone: Any) -> tuple[Co
     """
     if monotone is None:
         return levels
-    if not isinstance(monotone, dict):
-        raise TypeError(
-            f"monotone is {shown(monotone)}, expected a dictionary such as {{'age': 1, 'price': -1}}."
-        )
+    check_kind(monotone, "monotone", dict, "a dictionary such as {'age': 1, 'price': -1}")
     found = list(levels)
     for column, direction in monotone.items():
         place = place_of(column, tuple(level.name for level in levels), "monotone")

@@ -10,7 +10,7 @@ import numpy as np
 
 from convexrank.backend.cached import read_only
 from convexrank.backend.design import unpacked
-from convexrank.data import check_real, read_array, shown
+from convexrank.data import check_kind, check_real, read_array, shown
 from convexrank.data.nodes import pandas
 from convexrank.features._shape_terms import Slope, StepFunction, Surface
 
@@ -133,8 +133,7 @@ def _literal(name: Any) -> str:
 
 
 def _quoted(name: Any, argument: str = "a feature") -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"{argument} is {shown(name)}, expected a name.")
+    check_kind(name, argument, str, "a name")
     if not name or "\0" in name:
         raise ValueError(f"{argument} is called {shown(name)}, expected a name that SQL can have.")
     return '"' + name.replace('"', '""') + '"'
@@ -177,10 +176,7 @@ class Explanation:
         """Sort the terms by size, and find their values."""
         score = check_real(score, "score")
         for argument, given in (("terms", terms), ("values", values)):
-            if not isinstance(given, Mapping):
-                raise TypeError(
-                    f"{argument} is {shown(given)}, expected a mapping from the names of features."
-                )
+            check_kind(given, argument, Mapping, "a mapping from the names of features")
         ordered = dict(sorted(terms.items(), key=lambda item: -abs(item[1])))
         return cls(score, ordered, {name: _value(name, values) for name in ordered})
 

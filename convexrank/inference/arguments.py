@@ -14,6 +14,7 @@ from convexrank.data import (
     check_choice,
     check_flag,
     check_integer,
+    check_kind,
     check_positive,
     check_probability,
     check_real,
@@ -230,10 +231,7 @@ def risk_measure(ties: Any = "half", antisymmetric: Any = False) -> RankingRisk:
 
 
 def _checked(convention: Any) -> Convention:
-    if not isinstance(convention, Convention):
-        raise TypeError(
-            f"convention is {shown(convention)}, expected one of convexrank.metrics.conventions, such as LETOR4."
-        )
+    check_kind(convention, "convention", Convention, "one of convexrank.metrics.conventions, such as LETOR4")
     return convention
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from convexrank.core.paths import Path
 from convexrank.core.results import Solution
-from convexrank.data import check_choice, check_integer, check_list, shown
+from convexrank.data import check_choice, check_integer, check_kind, check_list
 from convexrank.inference.weights import SelectionFrequencies, WeightIntervals
 from convexrank.plotting.style import axes, check_mapping, label_text, list_down, names_of, styles
 
@@ -310,5 +310,4 @@ def selection_frequencies(
 
 
 def _refuse_other(found: Any, kind: type, function: str) -> None:
-    if not isinstance(found, kind):
-        raise TypeError(f"found is {shown(found)}, expected what convexrank.inference.{function} returns.")
+    check_kind(found, "found", kind, f"what convexrank.inference.{function} returns")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from convexrank.data import check_integer, check_vector, shown
+from convexrank.data import check_integer, check_kind, check_vector
 from convexrank.features import Explanation, Shapes
 from convexrank.features._shape_terms import Slope, StepFunction, Surface
 from convexrank.features.score_cards import text_of
@@ -63,10 +63,7 @@ def shapes(found: Shapes, *, most: int = 12, ax: Any = None) -> Array:
     >>> [panel.get_xlabel() for panel in panels]
     ['x1', 'x0']
     """
-    if not isinstance(found, Shapes):
-        raise TypeError(
-            f"found is {shown(found)}, expected Shapes, which convexrank.shapes(solution) returns."
-        )
+    check_kind(found, "found", Shapes, "Shapes, which convexrank.shapes(solution) returns")
     terms = found.terms[: check_integer(most, "most", 1)]
     if not terms:
         raise ValueError("found has no function that is not 0, expected one; solve with a smaller l1.")
@@ -134,8 +131,7 @@ def explanation(found: Explanation, *, most: int = 12, ax: Any = None) -> Any:
     >>> [label.get_text() for label in plotting.explanation(found).get_yticklabels()]
     ['age = 31', 'city = Rome']
     """
-    if not isinstance(found, Explanation):
-        raise TypeError(f"found is {shown(found)}, expected an Explanation, which explain returns.")
+    check_kind(found, "found", Explanation, "an Explanation, which explain returns")
     most = check_integer(most, "most", 1)
     names = list(found.terms)
     if not names:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.data import check_list, shown
+from convexrank.data import check_kind, check_list
 from convexrank.data.messages import optional
 
 Array = np.ndarray
@@ -53,8 +53,7 @@ def check_mapping(value: Any, argument: str, expected: str, of: type = object) -
     if not value:
         raise ValueError(f"{argument} is empty, expected {expected}.")
     for key, entry in value.items():
-        if not isinstance(entry, of):
-            raise TypeError(f"{argument}[{key!r}] is {shown(entry)}, expected {expected}.")
+        check_kind(entry, f"{argument}[{key!r}]", of, expected)
 
 
 def sequence(count: int) -> list[dict[str, Any]]:

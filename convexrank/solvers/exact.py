@@ -16,7 +16,7 @@ from convexrank.core.capabilities import Exact, Modelled, Shape, value_at
 from convexrank.core.cvxpy_model import CvxpyModel
 from convexrank.core.loop import Monitor, Options, State, certificate_of, scale_of
 from convexrank.core.results import ConvergenceWarning, Solution, Status, Witness
-from convexrank.data import check_function, shown
+from convexrank.data import check_function, check_kind
 from convexrank.solvers.descent.smoothed.short_path import path_end
 from convexrank.solvers.own import UnderConstraints
 
@@ -114,12 +114,8 @@ class ExactSolver:
     default_max_iter = 0
 
     def __post_init__(self) -> None:
-        if self.solver is not None and not isinstance(self.solver, str):
-            raise TypeError(
-                f"solver is {shown(self.solver)}, expected the name of a solver of cvxpy, or None."
-            )
-        if not isinstance(self.options, Mapping):
-            raise TypeError(f"options is {shown(self.options)}, expected a mapping of options of cvxpy.")
+        check_kind(self.solver, "solver", str | None, "the name of a solver of cvxpy, or None")
+        check_kind(self.options, "options", Mapping, "a mapping of options of cvxpy")
         if self.constraints is not None:
             check_function(
                 self.constraints,

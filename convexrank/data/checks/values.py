@@ -152,6 +152,12 @@ def check_hashable(value: Any, name: str) -> None:
         ) from error
 
 
+def check_kind(value: Any, name: str, kind: Any, expected: str) -> None:
+    """Refuse what is not of a kind, or of one of several."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {shown(value)}, expected {expected}.")
+
+
 def check_function(value: Any, name: str, what: str) -> None:
     """Refuse what is no function; also a class, whose call makes an object of it, whatever is asked."""
     if not callable(value) or isinstance(value, type):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.design import Design, row_lengths
-from convexrank.data.checks.values import check_flag, check_integer, check_list, check_real
+from convexrank.data.checks.values import check_flag, check_integer, check_kind, check_list, check_real
 from convexrank.data.chunks.pieces import (
     NoRowsError,
     Piece,
@@ -219,8 +219,7 @@ class Chunks(Design):
             When pyarrow is not installed.
         """
         for name, value in (("y", y), ("qid", "" if qid is None else qid)):
-            if not isinstance(value, str):
-                raise TypeError(f"{name} is {shown(value)}, expected the name of a column.")
+            check_kind(value, name, str, "the name of a column")
         chosen = None if columns is None else tuple(check_list(columns, "columns", "names of columns"))
         if chosen is not None and not (chosen and all(isinstance(one, str) for one in chosen)):
             raise ValueError(
