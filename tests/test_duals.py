@@ -15,7 +15,7 @@ from scipy import optimize, sparse
 
 import convexrank as cr
 from convexrank import losses
-from convexrank.modelling import log_mean_exp, mean_of_highest
+from convexrank.modelling import log_mean_exp, mean, mean_of_highest
 from convexrank.problems import REGISTRY, RankingDual
 from convexrank.problems._declared import Declared
 from convexrank.problems.duals import _points as feasible
@@ -61,6 +61,21 @@ def test_losses_of_the_callers_own_have_no_conjugate():
     for problem in (cr.problems.RmaxPush(X, Y, own, l2=1.0), cr.problems.ConvexRisk(X, Y, own, l2=1.0)):
         with pytest.raises(ValueError, match="no conjugate of its risk is known"):
             problem.dual()
+
+
+class Difference(cr.Formulation):
+    """A linear risk: no multiplier is to be chosen."""
+
+    def risk(self, f):
+        return mean(f.negative) - mean(f.positive)
+
+
+def test_a_linear_risk_has_no_dual_and_is_proved():
+    for l2, l1 in ((0.1, 0.0), (0.1, 0.2), (0.0, 5.0)):
+        problem = Difference(X, Y, l2=l2, l1=l1)
+        with pytest.raises(ValueError, match="that is a point, as of a linear risk"):
+            problem.dual()
+        assert problem.prove(problem.solve()).gap < 1e-6
 
 
 def test_what_is_no_primal_is_refused():

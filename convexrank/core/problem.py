@@ -57,9 +57,10 @@ def dual_of(problem: Solvable, conjugate: Any) -> Any:
     if conjugate is None:
         bare = "" if getattr(problem, "l2", 1.0) else " without l2"
         raise ValueError(
-            f"this {type(problem).__name__} has no dual here: no conjugate of its risk is known{bare}. Duals have "
-            "risks that are expressions of scores, such as those of PNormPush, TopPush and RankSVM, with the losses "
-            "exponential, logistic, hinge and squared_hinge, and the PageRankGame."
+            f"this {type(problem).__name__} has no dual here: no conjugate of its risk is known{bare}, or that is a "
+            "point, as of a linear risk. Duals have risks that are expressions of scores, such as those of PNormPush, "
+            "TopPush and RankSVM, with the losses exponential, logistic, hinge and squared_hinge, and the "
+            "PageRankGame."
         )
     module, name = _DUAL.split(":")
     return getattr(import_module(module), name)(problem)

@@ -499,6 +499,8 @@ class Declared(LinearScores):
     def _conjugate(self) -> Any:
         """The conjugate of the risk, for the dual; None where a function has none, or nothing bounds the minimiser.
 
+        Nor has a linear risk: of its multipliers none is to be chosen.
+
         Of log-sum-exps and maxima of scores the multipliers are distributions, which are known without a penalty too.
         """
         from convexrank.problems.duals._blocks import Conjugate, shares_of_terms
@@ -508,6 +510,8 @@ class Declared(LinearScores):
             return Conjugate(shares_of_terms(terms), self.rows, Smoothing(self.program).heat)
         if not conjugate.has_conjugate(self.program) or self.program.pair_count > LISTED:
             return None  # a multiplier for each pair does not fit into memory
+        if not conjugate.sizes(self.program):
+            return None
         found = DeclaredConjugate(self.program)
         return found if self.penalty.bounded or found.rest is not None else None
 

@@ -135,7 +135,7 @@ def _to_the_minimum_of_the_face(
             break
     # weights that would pass 0 stop there, many at a time; up to the first of them the model falls in any case
     here, signs = there[used], np.sign(there[used])
-    towards = here * way < 0.0
+    towards = signs * way < 0.0
     first = float((-here[towards] / way[towards]).min(initial=1.0))
     now, shorter = _promise(slopes, point, l1, step, bent), min(0.5, first**_TRIALS)
     length = 1.0 / shorter
