@@ -65,6 +65,16 @@ def test_scores_of_any_size(data):
 
 
 @pytest.mark.parametrize("surrogate", SURROGATES)
+def test_a_threshold_far_above_scores_of_0_is_found_by_certificates_as_well(data, surrogate):
+    """Of two negatives and a small tau it is above the scores by much more than the scale: the search had no end."""
+    X, y, _ = data
+    few = np.r_[np.flatnonzero(y), np.flatnonzero(~y)[:2]]
+    problem = PatMat(X[few], y[few], 1e-3, surrogate=surrogate, l2=1.0)
+    assert problem.solve().status is cr.Status.CONVERGED
+    assert problem.certificate(np.zeros(X.shape[1])).gap < problem.objective(np.zeros(X.shape[1]))
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES)
 def test_weights_are_repeated_rows_and_queries_are_added_up(data, surrogate):
     X, y, w = data
     weight = np.random.default_rng(0).integers(0, 3, size=len(y))

@@ -403,7 +403,7 @@ def _of_threshold(node: Threshold) -> tuple[Up, Down]:
             def excess(t: float, part: Array = part, c: Array = c) -> float:
                 return float(c @ function.read(_PLAIN, b * (part - t))) - target
 
-            low, high = top - below - 1.0 / b, top + 1.0 / b
+            low, high = top - below - 1.0 / b, top - node.least + 1.0 / b
             # far away the ends of the interval are rounded to one another
             step = max(high - low, 8.0 * float(np.finfo(float).eps) * abs(top))
             while excess(high) > 0.0:
