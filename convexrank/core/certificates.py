@@ -69,7 +69,6 @@ def lower_bound(value: float, gap: float, error: float) -> float:
     return math.nextafter(value - math.nextafter(gap + error, math.inf), -math.inf)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows proves nothing, which is a fair answer
 def certify(risk: LinearRisk, w: Array, witness: Witness | None = None) -> Certificate:
     """Bound value − optimum at w.
 
@@ -87,6 +86,16 @@ def certify(risk: LinearRisk, w: Array, witness: Witness | None = None) -> Certi
     Certificate
         With kind "global" or "ball"; gap infinity if w is outside the feasible set.
     """
+    return _certified(risk, w, witness)[0]
+
+
+def evidence_at(risk: LinearRisk, w: Array) -> Witness | None:
+    """Return what the certificate of a point finds itself: points whose tangents prove most; None without a search."""
+    return _certified(risk, w, None)[1]
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what overflows proves nothing, which is a fair answer
+def _certified(risk: LinearRisk, w: Array, witness: Witness | None) -> tuple[Certificate, Witness | None]:
     own = risk.minorant(w, 0.0)
     value, error = value_of(risk.penalty, own, w)
     kind, radius = "global", math.inf
@@ -95,7 +104,7 @@ def certify(risk: LinearRisk, w: Array, witness: Witness | None = None) -> Certi
             risk.penalty, risk.risk_infimum, w, value + error, risk.length_scale()
         )
     if not math.isfinite(value + error) or not own.usable:
-        return Certificate(math.inf, value, -math.inf, kind, radius)
+        return Certificate(math.inf, value, -math.inf, kind, radius), witness
     outside = 0.0 if risk.penalty.ball is None else _outside(risk.penalty.ball, w, own.slope)
     above = _Above(value, error + outside)
     enough = _ENOUGH * max(1.0, abs(value))
@@ -107,11 +116,13 @@ def certify(risk: LinearRisk, w: Array, witness: Witness | None = None) -> Certi
             gap, kind, radius = found, "global", math.inf
         gap = min(gap, found)
     elif not risk.differentiable and min(gap, value - risk.risk_infimum) > enough:
-        gap = min(gap, _search(Bundle(risk, own), w, above, radius, _ROUNDS, enough))
+        found, witness = _search(risk, (w, own), above, radius, _ROUNDS, enough)
+        gap = min(gap, found)
     nothing_below = above.bound(risk.risk_infimum)  # a risk that is never negative, at zero
     if nothing_below <= (enough if kind == "ball" else gap):
         gap, kind, radius = nothing_below, "global", math.inf
-    return Certificate(gap, value, max(lower_bound(value, gap, error), risk.risk_infimum), kind, radius)
+    lower = max(lower_bound(value, gap, error), risk.risk_infimum)
+    return Certificate(gap, value, lower, kind, radius), witness
 
 
 @dataclass(frozen=True)
@@ -186,7 +197,7 @@ def witness_bound(
         for point, width in zip(points[used], widths[used].tolist(), strict=True):
             check_time()
             if known is not None and width == 0.0 and np.array_equal(point, known[0]):
-                bundle.keep(known[1])
+                bundle.keep(known[1], point)
             else:
                 bundle.add(point, width)
     if len(bundle.minorants) < len(used):
@@ -195,8 +206,12 @@ def witness_bound(
     return bundle.bound(shares[used], 0.0 if everywhere else radius), everywhere
 
 
-def _search(bundle: Bundle, w: Array, above: _Above, radius: float, rounds: int, enough: float) -> float:
+def _search(
+    risk: LinearRisk, known: tuple[Array, Minorant], above: _Above, radius: float, rounds: int, enough: float
+) -> tuple[float, Witness | None]:
     """Cutting planes: minimise the model, add its minimiser and points between it and w, until the gap is closed."""
+    bundle, w, witness = Bundle(risk), known[0], None
+    bundle.keep(known[1], w)
     gap, stale, trust = math.inf, 0, math.inf
     with suppress(OutOfTimeError):  # what was found before counts
         for _ in range(rounds):
@@ -207,7 +222,9 @@ def _search(bundle: Bundle, w: Array, above: _Above, radius: float, rounds: int,
             weights, where = suggestion
             found = above.bound(bundle.bound(weights, radius))
             stale = 0 if found < 0.99 * gap else stale + 1
-            gap = min(gap, found)
+            if found < gap:
+                used = np.flatnonzero(weights)
+                gap, witness = found, Witness(np.array([bundle.points[one] for one in used]), weights[used])
             if gap <= enough or stale > _PATIENCE:
                 break
             reach_of_model = float(np.linalg.norm(where - w))
@@ -218,4 +235,4 @@ def _search(bundle: Bundle, w: Array, above: _Above, radius: float, rounds: int,
             )
             for share in (0.5, 0.1):
                 bundle.add(w + share * (where - w))
-    return gap
+    return gap, witness

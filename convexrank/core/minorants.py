@@ -272,20 +272,22 @@ class InBalls(Face):
 class Bundle:
     """Minorants of a risk, each from one reference evaluation."""
 
-    def __init__(self, risk: LinearRisk, first: Minorant | None = None) -> None:
+    def __init__(self, risk: LinearRisk) -> None:
         self.risk = risk
-        self.minorants = [] if first is None else [first]
+        self.minorants: list[Minorant] = []
+        self.points: list[Array] = []
 
     def add(self, w: Array, width: float = 0.0) -> Minorant:
         """Evaluate the risk at w, and keep the tangent if it is of use."""
-        return self.keep(self.risk.minorant(w, width))
+        return self.keep(self.risk.minorant(w, width), w)
 
-    def keep(self, tangent: Minorant) -> Minorant:
-        """Keep a tangent if it is of use."""
+    def keep(self, tangent: Minorant, w: Array) -> Minorant:
+        """Keep a tangent at w if it is of use."""
         if tangent.usable:
             steepest = float(np.abs(self.minorants[0].slope).max()) if self.minorants else math.inf
             if float(np.abs(tangent.slope).max()) <= _STEEPEST * max(1.0, steepest):
                 self.minorants.append(tangent)
+                self.points.append(w)
         return tangent
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import accumulate
 from operator import mul
@@ -196,10 +196,12 @@ def refined(name: str, evaluate: Callable[[], Bounds], remark: str = "") -> Cert
     CertificateError
         When the bound is infinite, or contradicts itself.
     """
-    last = math.inf
+    last, gap = math.inf, None
     for bits in _BITS:
         with at_precision(bits):
             found = evaluate()
+            # where a tangent is taken at a kink, digits decide on its side, and every bound holds
+            gap = found.gap if gap is None else min(gap, found.gap, key=above)
             if not math.isfinite(above(found.gap)) and bits < _BITS[-1]:
                 continue  # exponentials of scores that are not known to 1
             # of a value that is not known at all the midpoint is as large as the radius, and is no size
@@ -207,7 +209,7 @@ def refined(name: str, evaluate: Callable[[], Bounds], remark: str = "") -> Cert
             enough = max(_SHARE * abs(float(found.gap)), _NOTHING * size)
             # how many times too large the radii are
             excess = max(above(found.gap.rad()) / enough, above(found.value.rad()) / (_LAST_BIT * size))
-            certificate = _certificate(name, found, remark)
+            certificate = _certificate(name, replace(found, gap=gap), remark)
         # more bits do not help where a part is made in floats
         if excess <= 1.0 or (math.isfinite(last) and excess > 0.5 * last):
             break

@@ -32,7 +32,8 @@ from scipy.linalg import qr
 from convexrank.backend.design import dense
 from convexrank.backend.interruption import as_a_whole
 from convexrank.core.capabilities import Certified, Solvable
-from convexrank.core.minorants import InBalls
+from convexrank.core.certificates import evidence_at
+from convexrank.core.minorants import InBalls, LinearRisk
 from convexrank.core.results import Certificate, CertificateError, ConvergenceWarning, Solution, Witness
 from convexrank.proof.balls import (
     ONE,
@@ -230,6 +231,9 @@ def _moved(dual: Dual, rows: Array, parts: Balls, chosen: Array, sums: Array) ->
 _ROUGH, _LOOKED_AT = 64, 8
 # Bits for the share of such a point in evidence that is written, and the least excess over l1 that it is made for.
 _FINE, _LITTLE = 256, 2.0**-180
+# Points at kinks: how far beside one others are looked for, and how many; how near, and by how many, it shows that one
+# lies at a kink; and what changes of slopes are none.
+_APART, _TRIES, _BESIDE, _SIDES, _SAME = 1e-8, 50, 1e-11, 3, 1e-6
 # How much smaller l1 is where a strictly feasible dual point is looked for.
 _SMALLER = (0.5, 0.9, 0.99)
 
@@ -300,8 +304,11 @@ def _evidence(problem: Solvable, given: InBalls, w: Array, witness: Witness | No
     """Whatever is returned is evidence only: it is evaluated again in balls."""
     usable = witness if witness is not None and _is_usable(witness, len(w)) else None
     penalty = given.risk.penalty
-    if usable is None and not given.risk.differentiable:
-        usable = _solved(problem).witness
+    if not given.risk.differentiable:
+        if usable is None:
+            found = _solved(problem)
+            usable = found.witness or evidence_at(given.risk, found.x)
+        usable = off_kinks(given.risk, usable)
     if penalty.bounded or penalty.l1 == 0 or given.risk.risk_infimum == 0.0:
         return _Evidence(usable)
     matrix, exactly = products(given.X), ExactPenalty(penalty)
@@ -313,6 +320,31 @@ def _evidence(problem: Solvable, given: InBalls, w: Array, witness: Witness | No
         f"{type(problem).__name__} with l1={penalty.l1} and no l2: no strictly feasible dual point was found, "
         "so that nothing bounds the optimum; pass l2, or more l1."
     )
+
+
+def off_kinks(risk: LinearRisk, witness: Witness | None) -> Witness | None:
+    """Return evidence with the same tangents at points beside those that lie at kinks.
+
+    There rounding decides which of several tangents is taken, and exact arithmetic takes another one.
+    """
+    if witness is None or witness.is_smoothed:
+        return witness
+    rng, points = np.random.default_rng(0), np.array(witness.points, dtype=np.float64)
+
+    def slope(w: Array) -> Array:
+        return risk.minorant(w, 0.0).slope
+
+    for place, point in enumerate(points):
+        own, size = slope(point), 1.0 + float(np.abs(point).max(initial=0.0))
+        enough = _SAME * (1.0 + float(np.abs(own).max(initial=0.0)))
+
+        def is_apart(w: Array, own: Array = own, size: float = size, enough: float = enough) -> bool:
+            beside = w + _BESIDE * size * rng.normal(size=(_SIDES, len(w)))
+            return all(float(np.abs(slope(one) - own).max(initial=0.0)) <= enough for one in beside)
+
+        tries = point + _APART * size * rng.normal(size=(_TRIES, len(point)))
+        points[place] = next((one for one in (point, *tries) if is_apart(one)), point)
+    return Witness(points, witness.weights)
 
 
 def within_l1(

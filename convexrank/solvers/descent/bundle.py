@@ -92,6 +92,8 @@ class Span:
 # So many steps are taken before the path is tried: small problems need no more; and before it is at 0.
 _FIRST, _LOOKED = 10, 2
 _STEEPEST = 1e6
+# Tangents from so far away lose digits.
+_FAR = 1e3
 # From so many unknowns on the master runs in coordinates of the span of its slopes.
 _WIDE = 200
 
@@ -194,14 +196,19 @@ class Bundle:
             there, weights = _polished(memory, weights, penalty, there)
         target, place = memory.span.leave(there), here
         at_radius = math.isfinite(memory.radius) and float(np.linalg.norm(target)) > 0.99 * memory.radius
-        lower, witness = memory.lower, state.witness
-        if not at_radius and (bound := _bound(memory, weights, penalty)) > lower:
-            lower, witness = bound, _witness(memory, weights)
+        lower, witness, lost = memory.lower, state.witness, memory.lost
+        bound = -math.inf if at_radius else _bound(memory, weights, penalty)
+        if bound > lower - _ROUNDING * memory.scale:  # of two that prove as much the later has nearer points
+            lower, witness, lost = max(bound, lower), _witness(memory, weights), _rounding(memory, weights)
         x, value, new, trial = state.x, state.value, [], math.inf
-        for share in self.shares:
+        trials = [
+            (state.x + share * (target - state.x), here + share * (there - here)) for share in self.shares
+        ]
+        if state.residual <= state.tol * scale_of(state.value):  # and the certificate did not say so
+            trials = [*_nearer(memory, weights, here), *trials]
+        for point, reached in trials:
             check_time()
-            point = state.x + share * (target - state.x)
-            trial, cut = _tangent(problem, point, here + share * (there - here), memory.span)
+            trial, cut = _tangent(problem, point, reached, memory.span)
             # a tangent steeper than this by far belongs to another region and spoils the master's scaling
             if cut is not None and float(np.abs(cut.slope).max(initial=0.0)) <= _STEEPEST * memory.scale:
                 new.append(cut)
@@ -214,7 +221,7 @@ class Bundle:
         too_far = not trial - state.value <= 10.0 * max(hoped, 0.0)
         trust = 0.3 * distance if too_far else max(memory.trust, 2.0 * distance)
         after = _Memory(
-            cuts=self._prune(memory, there, weights) + tuple(new),
+            cuts=_joined(self._prune(memory, there, weights), new, memory.span.width),
             span=memory.span,
             place=place,
             # what is measured in units of the first value loses digits when the value falls
@@ -224,10 +231,11 @@ class Bundle:
             # a wider search region voids what was proved within the narrower one
             lower=memory.told if at_radius else lower,
             told=memory.told,
+            lost=lost,
             idle=0 if lower > memory.lower or value < state.value else memory.idle + 1,
             steps=memory.steps + 1,
         )
-        residual = max(value - after.lower, 0.0)
+        residual = max(value - after.lower, 0.0) + lost
         # what l2 proves of a column that is much larger than others is magnified rounding; a ball may prove more
         if penalty.l1 > 0.0 and (near := _near_gap(problem, memory, weights, x, value)) < residual:
             residual, witness = near, _witness(memory, weights)
@@ -295,6 +303,7 @@ class _Memory:
     trust: float  # how far from the best point the model is trusted
     lower: float = -math.inf  # the best lower bound proved so far
     told: float = -math.inf  # that of the path of smooth minimisers
+    lost: float = 0.0  # the rounding of the tangents that prove it
     idle: int = 0
     steps: int = 0
 
@@ -340,6 +349,50 @@ def _tangent(problem: Convex, w: Array, place: Array, span: Span | Everywhere) -
     return value, _Cut(place, offset, span.coordinates(slope))
 
 
+def _rounding(memory: _Memory, weights: Array) -> float:
+    """What rounding costs these tangents at least: scores of points far away are large."""
+    steepest = max(
+        float(np.linalg.norm(cut.slope)) for cut in memory.cuts
+    )  # a flat one is a sum of such slopes
+    lengths = [float(np.linalg.norm(cut.point)) for cut in memory.cuts]
+    return float(np.finfo(float).eps) * steepest * float(weights @ lengths)
+
+
+def _nearer(memory: _Memory, weights: Array, here: Array) -> list[tuple[Array, Array]]:
+    """Return points nearer to the best one where tangents in use that were taken far away touch the risk as well.
+
+    The risk is linear between a point far away and one where its tangent is as high as the risk. Far away scores are
+    large, and what their rounding costs is all that is missing.
+    """
+    ways = [
+        memory.widened(cut.point) - here
+        for cut, weight in zip(memory.cuts, weights, strict=True)
+        if weight > 0.0
+    ]
+    places = [here + way / length for way in ways if (length := float(np.linalg.norm(way))) > _FAR]
+    return [(memory.span.leave(place), place) for place in places]
+
+
+def _joined(cuts: tuple[_Cut, ...], new: list[_Cut], width: int) -> tuple[_Cut, ...]:
+    """Add tangents; one that is known stands for both, at a point between: kinks at one of them are none there.
+
+    Of a point far away nothing is left: the scores there, and so its offset, are rounded more.
+    """
+    found, sums = list(cuts), [float(cut.slope.sum()) for cut in cuts]
+    for cut in new:
+        own, rounded = float(cut.slope.sum()), _ROUNDING * (1.0 + float(np.abs(cut.slope).sum()))
+        for one in np.flatnonzero(np.abs(np.array(sums) - own) <= rounded).tolist():
+            slopes = _stacked([found[one].slope, cut.slope], width)
+            if float(np.abs(slopes[0] - slopes[1]).sum()) <= rounded:
+                _, points = sums.pop(one), _stacked([found.pop(one).point, cut.point], width)
+                far = float(np.linalg.norm(points[0] - points[1])) > _FAR
+                cut = cut if far else replace(cut, point=points.mean(axis=0))
+                break
+        found.append(cut)
+        sums.append(own)
+    return tuple(found)
+
+
 def _stacked(parts: list[Array], width: int) -> Array:
     """Coordinates as rows; the span may have grown since they were taken."""
     rows = np.zeros((len(parts), width))
@@ -367,7 +420,11 @@ def _near_gap(problem: Convex, memory: _Memory, weights: Array, x: Array, value:
     """The gap at a point by the problem's own estimate, from the tangents with these weights."""
     penalty, slope = problem.penalty, memory.span.leave(weights @ memory.slopes)
     below = value - penalty.value(x) - float(weights @ memory.offsets) - float(slope @ x)
-    return max(below, 0.0) + problem.gap_estimate(x, value, slope + penalty.curvatures * x)
+    return (
+        max(below, 0.0)
+        + _rounding(memory, weights)
+        + problem.gap_estimate(x, value, slope + penalty.curvatures * x)
+    )
 
 
 def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) -> tuple[Array, Array]:
@@ -377,20 +434,24 @@ def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) 
     lower bound needs more. Kept only if the bound does improve.
     """
     active = np.flatnonzero(weights > 1e-7)
-    if not penalty.smooth or len(active) > len(target) + 1:
+    moving = np.ones(len(target), dtype=bool)
+    if penalty.l1 > 0.0:  # weights that it holds at 0 stay there
+        moving = np.abs(target) > 1e-7 * np.abs(target).max(initial=0.0)
+    d = int(moving.sum())
+    if penalty.ball is not None or len(active) > d + 1 or (penalty.l1 > 0.0 and d > _WIDE):
         return target, weights
     slopes, offsets = memory.slopes[active], memory.offsets[active]
     size = float(np.abs(slopes).max(initial=0.0))  # with many unknowns flat tangents have no coordinates
     if size == 0.0:  # all active tangents are flat: there is nothing to solve
         return target, weights
-    count, d = slopes.shape
-    # unknowns (w, top, λ): l2·w + Sᵀλ = 0,  S·w + b = top,  Σλ = 1
+    slopes, count = slopes[:, moving], len(active)
+    # unknowns (w, top, λ): l2·w + Sᵀλ = −l1·sign w,  S·w + b = top,  Σλ = 1
     system = np.zeros((d + 1 + count, d + 1 + count))
-    system[:d, :d] = np.eye(d) * (penalty.curvatures / size)
+    system[:d, :d] = np.diag(np.broadcast_to(penalty.curvatures, len(target))[moving] / size)
     system[:d, d + 1 :] = slopes.T / size
     system[d + 1 :, :d], system[d + 1 :, d] = slopes / size, -1.0
     system[d, d + 1 :] = 1.0
-    right = np.r_[np.zeros(d), 1.0, -offsets / size]
+    right = np.r_[-penalty.l1 / size * np.sign(target[moving]), 1.0, -offsets / size]
     answer = np.linalg.lstsq(system, right, rcond=None)[0]
     answer += np.linalg.lstsq(system, right - system @ answer, rcond=None)[0]
     multipliers = answer[d + 1 :]
@@ -400,4 +461,6 @@ def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) 
     exact[active] = multipliers / multipliers.sum()
     if not _bound(memory, exact, penalty) > _bound(memory, weights, penalty):
         return target, weights
-    return answer[:d], exact
+    there = np.zeros(len(target))
+    there[moving] = answer[:d]
+    return there, exact
