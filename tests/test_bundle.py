@@ -149,3 +149,30 @@ def test_a_path_that_does_not_end_is_gone_on_from():
     assert found.status is alone.status is cr.Status.MAX_ITER
     assert 2.0 * found.value < alone.value
     assert found.gap < 0.01 * alone.gap
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "l2", "l1"),
+    [
+        ("RankSVM", 842595, 1e-6, 0.1),
+        ("RankSVM", 306520, 1e-8, 1e-3),
+        ("PartialAUC", 241902, 1e-8, 0.1),
+        ("SpectralPush", 429022, 1e-6, 0.0),
+    ],
+)
+def test_a_weak_l2_takes_few_steps(name, seed, l2, l1):
+    """The first tangents are from points far away, and what rounding costs them was all that was missing for long."""
+    problem = getattr(cr.problems, name).random(seed).changed(l2=l2, l1=l1)
+    solution = problem.solve("bundle")
+    assert solution.status is cr.Status.CONVERGED
+    assert solution.iterations <= 30
+    assert abs(solution.value - problem.solve("exact").value) <= tolerance("two solvers")
+
+
+def test_tangents_that_repeat_are_kept_once_between_their_points():
+    slopes = [np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([1.0, 1e-16]), np.array([0.0, 1.0])]
+    points = [np.array([2.0, 0.0]), np.array([1e9, 0.0]), np.array([4.0, 0.0]), np.array([1.0, 1.0])]
+    cuts = [bundle._Cut(point, 0.5, slope) for point, slope in zip(points, slopes, strict=True)]
+    first, second = bundle._joined(tuple(cuts[:2]), cuts[2:], 2)
+    assert first.point.tolist() == [3.0, 0.0]
+    assert second.point.tolist() == [1.0, 1.0]

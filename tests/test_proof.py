@@ -16,6 +16,9 @@ from scipy import sparse
 
 import convexrank as cr
 from convexrank.cli import main
+from convexrank.core.certificates import evidence_at
+from convexrank.core.minorants import InBalls
+from convexrank.modelling import softplus, squared_hinge, total
 from convexrank.problems import REGISTRY
 from convexrank.problems._linear_scores import LinearScores
 from tests.tolerances import tolerance
@@ -353,6 +356,50 @@ def test_a_risk_at_its_infimum_is_proved_without_a_penalty():
     problem = cr.problems.RankSVM([[2.0], [0.0]], [1, 0])
     proof = problem.solve().prove()
     assert proof.gap == proof.value == 0.0
+
+
+# Rows on a grid: hinges meet at the points that a bundle method takes its tangents at.
+AT_KINKS = pytest.mark.parametrize(
+    ("name", "seed", "l2", "l1"),
+    [("RankDiscount", 633159, 0.1, 1e-3), ("RankSVM", 648828, 1e-8, 0.1), ("RankSVM", 403708, 1e-3, 1e-3)],
+)
+
+
+@AT_KINKS
+def test_at_kinks_what_floats_certify_is_proved(name, seed, l2, l1):
+    """Rounding decides on the side of a kink; exact scores are on another, and their tangents prove nothing."""
+    problem = REGISTRY[name].random(seed).changed(l2=l2, l1=l1)
+    solution = problem.solve("bundle")
+    assert solution.witness is not None
+    assert problem.prove(solution).gap < 1e-8
+
+
+def test_evidence_that_a_certificate_finds_itself_is_proved():
+    problem = REGISTRY["RankSVM"].random(403708).changed(l2=1e-3, l1=1e-3)
+    w = problem.solve().x
+    found = evidence_at(problem.face(InBalls).risk, w)
+    assert problem.prove(w, found).gap < 1e-8
+
+
+def test_a_bound_that_more_digits_lose_is_kept():
+    """At a kink other digits are another tangent; every bound holds."""
+
+    def evaluate():
+        few = balls.ctx.prec == balls._BITS[0]
+        return balls.Bounds(balls.arb(1, 1e-9 if few else 0.0), balls.arb(1e-9 if few else 0.5))
+
+    assert balls.refined("a risk", evaluate).gap < 1e-8
+
+
+def test_without_a_penalty_an_infimum_of_floats_is_no_proof():
+    class Softest(cr.Formulation):
+        def risk(self, f):
+            return total(squared_hinge(softplus(f.negative)))
+
+    solution = Softest([[0.0], [1.0], [2.0]], [1, 0, 0]).solve()
+    assert solution.certificate.kind == "global"
+    with pytest.raises(cr.CertificateError, match="without a penalty"):
+        solution.prove()
 
 
 @pytest.mark.filterwarnings("ignore:.*trivial minimum w = 0:convexrank.ConvergenceWarning")

@@ -283,9 +283,11 @@ def prove_linear(problem: Certified, w: Array, witness: Witness | None = None) -
     penalty = ExactPenalty(given.risk.penalty)
     if not penalty.penalty.bounded and penalty.penalty.l1 == 0:
         certificate = problem.certificate(w, witness)
-        if certificate.kind != "global" and (dual := given.dual()) is not None:
+        # an infimum other than 0 is a number of floats
+        provable = certificate.kind == "global" and given.risk.risk_infimum == 0.0
+        if not provable and (dual := given.dual()) is not None:
             return prove_by_dual(name, given, dual, w, witness)
-        if certificate.kind != "global":
+        if not provable:
             raise CertificateError(
                 f"{name} without a penalty: nothing bounds its minimiser, so the optimum has no provable lower bound; "
                 "pass l2 or l1."
@@ -322,6 +324,7 @@ def _evidence(problem: Solvable, given: InBalls, w: Array, witness: Witness | No
     )
 
 
+@np.errstate(over="ignore", invalid="ignore")  # evidence may be anything; balls say what it proves
 def off_kinks(risk: LinearRisk, witness: Witness | None) -> Witness | None:
     """Return evidence with the same tangents at points beside those that lie at kinks.
 

@@ -76,6 +76,7 @@ def _descend_dense(
     return sweeps
 
 
+@np.errstate(over="ignore", invalid="ignore")  # columns that are nearly collinear, or flat, lead far away
 def minimum_with_l1(
     bends: Array,
     slopes: Array,
@@ -145,9 +146,8 @@ def _to_the_minimum_of_the_face(
         moved[towards & (signs * moved <= _PASSED * np.abs(here))] = 0.0
         found = step.copy()
         found[used] = moved - point[used]
-        with np.errstate(over="ignore", invalid="ignore"):  # columns that are nearly collinear lead far away
-            curved = bends @ found
-            better = _promise(slopes, point, l1, found, curved) <= now
+        curved = bends @ found
+        better = _promise(slopes, point, l1, found, curved) <= now
         if better:
             step[:], bent[:] = found, curved
             return

@@ -163,7 +163,8 @@ def _growth(
     moved = float(np.linalg.norm(trial - x))
     if moved == 0.0:
         return 1.0
-    change = float(np.linalg.norm(oracle(trial) - direction))
+    with np.errstate(over="ignore"):  # of a steep risk the first step is short
+        change = float(np.linalg.norm(oracle(trial) - direction))
     return max(change / moved, 1e-8)
 
 
