@@ -542,7 +542,7 @@ class Scripted:
 
     def __init__(self, gaps, climbs):
         self.gaps, self.climbs = iter(gaps), iter(climbs)
-        self.trusts, self.points = [], []
+        self.trusts, self.points = [], [np.ones(2)]
         self.risk = SimpleNamespace(penalty=SimpleNamespace(value=lambda w: 0.0))
 
     def suggestion(self, radius, centre, trust, gap):
@@ -555,13 +555,15 @@ class Scripted:
     def add(self, w):
         self.points.append(w)
         # only the first of three points of a round is looked at
-        return SimpleNamespace(risk=next(self.climbs) if len(self.points) % 3 == 1 else math.nan)
+        return SimpleNamespace(risk=next(self.climbs) if len(self.points) % 3 == 2 else math.nan)
 
 
 def searched(gaps, climbs, rounds=200, enough=0.0):
     bundle = Scripted(gaps, climbs)
     above = certificates._Above(0.0, 0.0)
-    return certificates._search(bundle, np.ones(2), above, 1.0, rounds, enough), bundle
+    gap, witness = certificates._search(bundle, bundle.points[0], above, 1.0, rounds, enough)
+    assert witness.points.tolist() == [[1.0, 1.0]]
+    return gap, bundle
 
 
 def test_a_search_without_progress_ends_after_its_patience():
@@ -586,7 +588,7 @@ def test_a_search_looks_nearby_after_a_climb_and_farther_after_a_descent():
     gaps = [0.5**k for k in range(5)]
     _, bundle = searched(gaps, [9.0, 9.0, -1.0, 0.25**3, 9.0], rounds=5)
     assert bundle.trusts == pytest.approx([math.inf, 1.5, 1.5, 10.0, 10.0], abs=0.0)
-    steps = np.array([point - 1.0 for point in bundle.points[:3]])
+    steps = np.array([point - 1.0 for point in bundle.points[1:4]])
     assert steps == pytest.approx(np.outer([1.0, 0.5, 0.1], [3.0, 4.0]), abs=1e-15)
 
 
@@ -608,12 +610,15 @@ def test_a_tangent_of_another_region_is_left_out_of_the_model():
 
     first = Minorant(1.0, 1.0, np.array([2.0, -3.0]), 0.0, 0.0, 0.0)
     for size, kept in ((1e3, True), (-2.9e6, True), (3.1e6, False), (-3.1e6, False), (math.inf, False)):
-        bundle = Bundle(problem(size), first)
+        bundle = Bundle(problem(size))
+        bundle.keep(first, np.zeros(2))
         assert abs(bundle.add(np.zeros(2)).slope[0]) == abs(size)
         assert len(bundle.minorants) == 1 + kept
     # what is first is kept, and a flat one sets no scale
     for start, size, kept in ((None, 1e9, True), (replace(first, slope=np.zeros(2)), 1e5, True)):
-        bundle = Bundle(problem(size), start)
+        bundle = Bundle(problem(size))
+        if start is not None:
+            bundle.keep(start, np.zeros(2))
         bundle.add(np.zeros(2))
         assert len(bundle.minorants) == (start is not None) + kept
 

@@ -374,6 +374,14 @@ def test_at_kinks_what_floats_certify_is_proved(name, seed, l2, l1):
     assert problem.prove(solution).gap < 1e-8
 
 
+@AT_KINKS
+def test_at_kinks_evidence_is_exported_for_a_point_alone(name, seed, l2, l1, tmp_path):
+    """The checking program confirms what it is given; without the evidence of the proof it refused the claim."""
+    problem = REGISTRY[name].random(seed).changed(l2=l2, l1=l1)
+    folder = problem.export(problem.solve().x, tmp_path / "certificate")
+    assert (folder / "witness_points.npy").exists()
+
+
 def test_evidence_that_a_certificate_finds_itself_is_proved():
     problem = REGISTRY["RankSVM"].random(403708).changed(l2=1e-3, l1=1e-3)
     w = problem.solve().x

@@ -116,7 +116,9 @@ def _certified(risk: LinearRisk, w: Array, witness: Witness | None) -> tuple[Cer
             gap, kind, radius = found, "global", math.inf
         gap = min(gap, found)
     elif not risk.differentiable and min(gap, value - risk.risk_infimum) > enough:
-        found, witness = _search(risk, (w, own), above, radius, _ROUNDS, enough)
+        bundle = Bundle(risk)
+        bundle.keep(own, w)
+        found, witness = _search(bundle, w, above, radius, _ROUNDS, enough)
         gap = min(gap, found)
     nothing_below = above.bound(risk.risk_infimum)  # a risk that is never negative, at zero
     if nothing_below <= (enough if kind == "ball" else gap):
@@ -207,12 +209,10 @@ def witness_bound(
 
 
 def _search(
-    risk: LinearRisk, known: tuple[Array, Minorant], above: _Above, radius: float, rounds: int, enough: float
+    bundle: Bundle, w: Array, above: _Above, radius: float, rounds: int, enough: float
 ) -> tuple[float, Witness | None]:
     """Cutting planes: minimise the model, add its minimiser and points between it and w, until the gap is closed."""
-    bundle, w, witness = Bundle(risk), known[0], None
-    bundle.keep(known[1], w)
-    gap, stale, trust = math.inf, 0, math.inf
+    gap, stale, trust, witness = math.inf, 0, math.inf, None
     with suppress(OutOfTimeError):  # what was found before counts
         for _ in range(rounds):
             check_time()

@@ -27,7 +27,7 @@ from convexrank.backend.design import (
 from convexrank.backend.interruption import Block
 from convexrank.backend.jax_oracles import RiskData, uses_jax
 from convexrank.core.capabilities import Method, Modelled, Shape
-from convexrank.core.certificates import FOR_ALL, certificate_radius, certify
+from convexrank.core.certificates import FOR_ALL, certificate_radius, certify, evidence_at
 from convexrank.core.cvxpy_model import CvxpyModel, model_of_scores
 from convexrank.core.loop import Options, Solver, is_iterative
 from convexrank.core.minorants import InBalls, LinearRisk, Minorant, tangent
@@ -804,13 +804,18 @@ class LinearScores(Problem):
         return self._ball_tangent(scores)
 
     def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
-        """Leave out evidence of smoothed risks; the bundle method alone has tangents."""
-        if witness is None or not witness.is_smoothed:
+        """Leave out evidence of smoothed risks: the bundle method has tangents, or a certificate finds some."""
+        if self._differentiable:
             return witness
+        from convexrank.proof.linear import off_kinks
         from convexrank.solvers.descent.bundle import Bundle
 
-        with Block("whole"):
-            return self.solve(Bundle(newton=False), x0=x).witness
+        risk = self._linear_risk()
+        if witness is None or witness.is_smoothed:
+            with Block("whole"):
+                found = self.solve(Bundle(newton=False), x0=x)
+            witness = found.witness or evidence_at(risk, found.x)
+        return off_kinks(risk, witness)
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove a bound on value − optimum at x; see :mod:`convexrank.proof`."""
