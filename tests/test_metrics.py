@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -164,6 +165,15 @@ def test_r_p_above_the_largest_float_warns_and_its_logarithm_is_finite():
     expected = 256 * math.log(50) + math.log(50)
     assert metrics.r_p(y, -s, 256, log=True) == pytest.approx(expected, rel=SUMMATION)
     assert metrics.r_p(y, s, 256) == 0
+
+
+@pytest.mark.parametrize("share", [1 / 3, 2 / 3, 0.7000000000000001, 1e-20])
+def test_a_precision_of_many_digits_times_many_rows_does_not_overflow(share):
+    y = np.arange(3000) % 7 < 2
+    s = y + np.random.default_rng(0).normal(size=len(y))
+    hits = np.cumsum(y[np.argsort(-s)]).tolist()
+    enough = [hit for rows, hit in enumerate(hits, start=1) if hit >= rows * Fraction(str(share))]
+    assert metrics.recall_at_precision(y, s, share) == max(enough, default=0) / hits[-1]
 
 
 def test_perfect_and_reversed_rankings():

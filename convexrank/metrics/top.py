@@ -354,7 +354,9 @@ def recall_at_precision(y: Any, s: Any, min_precision: float) -> float:
     counted = tally(y, s)
     positives = counted.positives.cumsum()
     rows = positives + counted.negatives.cumsum()
-    enough = positives * wanted.denominator >= rows * wanted.numerator
+    # a decimal of many digits, times a number of rows, is beyond 64 bits
+    kind = np.int64 if int(rows[-1]) * wanted.denominator < 2**63 else object
+    enough = positives.astype(kind) * wanted.denominator >= rows.astype(kind) * wanted.numerator
     return int(positives[enough].max(initial=0)) / int(positives[-1])
 
 
