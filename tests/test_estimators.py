@@ -248,6 +248,17 @@ def test_score_is_the_weighted_auc_with_ties_as_half(weighted):
     assert math.isclose(score, right / pairs, rel_tol=tolerance("summation"))
 
 
+@pytest.mark.parametrize("heavy", [1e20, 1e150, 1e160])
+@pytest.mark.parametrize("classes", ["both", "negatives"])
+def test_score_by_query_does_not_lose_light_queries_beside_heavy_ones(heavy, classes):
+    X, y = draw()
+    half, model = len(y) // 2, PushRanker(l2=L2).fit(X, y)
+    qid = np.arange(len(y)) // half
+    weights = np.where((qid == 0) & ((y == 0) | (classes == "both")), heavy, 1.0)
+    score = model.score(X, y, sample_weight=weights, qid=qid)  # equal weights within a class cancel
+    assert math.isclose(score, model.score(X, y, qid=qid), rel_tol=tolerance("summation"))
+
+
 def test_predict_is_the_linear_score():
     X, y = draw()
     model = PushRanker(l2=L2).fit(X, y)

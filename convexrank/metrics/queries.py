@@ -198,7 +198,8 @@ def tally(y: Any, s: Any) -> Tally:
 def pair_order(y: Array, scores: Array, groups: QueryGroups, weights: Array | None) -> tuple[Array, Array]:
     """Return the weight of the pairs in the right order, and of all pairs with different labels, of each query.
 
-    A pair weighs the product of the weights of its rows; equal scores count one half. O(n log n + n · labels).
+    A pair weighs the product of the weights of its rows, as parts of the heaviest in its query; equal scores count one
+    half. O(n log n + n · labels).
 
     Parameters
     ----------
@@ -214,18 +215,28 @@ def pair_order(y: Array, scores: Array, groups: QueryGroups, weights: Array | No
     query, count = groups.query, len(groups)
     label = groups.gather(np.unique(y, return_inverse=True)[1].ravel())
     place = groups.numbered(groups.gather(scores))  # ascending through all queries
-    weight = np.ones(len(query)) if weights is None else groups.gather(weights)
+    weight = np.ones(len(query)) if weights is None else _of_heaviest(groups.gather(weights), query, count)[0]
     first = np.full(count, len(query))
     np.minimum.at(first, query, place)
     right, pairs = np.zeros(count), np.zeros(count)
     for grade in range(1, int(label.max()) + 1):
         here, below = label == grade, label < grade
-        level = np.bincount(place[below], weight[below], len(query))
+        # a sum through all queries keeps no digit of one whose rows are much lighter
+        part, heaviest = _of_heaviest(weight[below], query[below], count)
+        level = np.bincount(place[below], part, len(query))
         lower = np.concatenate(
             ([0.0], level.cumsum())
         )  # the weight with a smaller score, in this query and before
         rows, of = place[here], query[here]
         beaten = lower[rows] - lower[first[of]] + 0.5 * level[rows]
-        right += np.bincount(of, weight[here] * beaten, count)
-        pairs += np.bincount(of, weight[here], count) * np.bincount(query[below], weight[below], count)
+        right += heaviest * np.bincount(of, weight[here] * beaten, count)
+        pairs += heaviest * np.bincount(of, weight[here], count) * np.bincount(query[below], part, count)
     return right, pairs
+
+
+def _of_heaviest(weights: Array, query: Array, count: int) -> tuple[Array, Array]:
+    """Return weights over the heaviest of their query, and that one; 1 where a query has none."""
+    heaviest = np.zeros(count)
+    np.maximum.at(heaviest, query, weights)
+    heaviest[heaviest == 0.0] = 1.0
+    return weights / heaviest[query], heaviest
