@@ -372,6 +372,8 @@ def test_bad_options_are_refused(measure, options, words):
 
 
 def test_grades_that_have_no_gain_are_refused():
+    with pytest.raises(ValueError, match="grade 1e\\+308, for which sums of y are not finite"):
+        metrics.ndcg([1e308] * 4, [3.0, 2.0, 1.0, 0.0], gain="linear")
     for measure in (metrics.ndcg, metrics.expected_reciprocal_rank):
         with pytest.raises(ValueError, match="negative grade -1"):
             measure([-1, 1], [0.0, 1.0])

@@ -331,18 +331,18 @@ def gains(grades: np.ndarray, gain: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        For an unknown name, negative grades, or grades for which sums of 2^y are not finite.
+        For an unknown name, negative grades, or grades for which sums of gains are not finite.
     """
     check_choice(gain, _GAINS, "gain")
     if grades.min() < 0:
         raise ValueError(
             f"y has the negative grade {grades.min():g}, expected grades of at least 0: shift them, or pass y > 0."
         )
-    if gain == "linear":
-        return grades
-    if grades.max() > _LARGEST_EXPONENT:
+    linear = gain == "linear"
+    if grades.max() > (2.0**_LARGEST_EXPONENT if linear else _LARGEST_EXPONENT):
+        other = "" if linear else ", or gain='linear' where gain is a parameter"
         raise ValueError(
-            f"y has the grade {grades.max():g}, for which sums of 2**y are not finite; pass smaller grades, such as "
-            "their ranks, or gain='linear' where gain is a parameter."
+            f"y has the grade {grades.max():g}, for which sums of {'y' if linear else '2**y'} are not finite; pass "
+            f"smaller grades, such as their ranks{other}."
         )
-    return np.expm1(grades * np.log(2.0))
+    return grades if linear else np.expm1(grades * np.log(2.0))
