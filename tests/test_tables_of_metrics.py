@@ -110,6 +110,14 @@ def test_queries_are_scaled_by_themselves(method):
     assert np.array_equal(X, before)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-170, 1e160, 1e300])
+@pytest.mark.parametrize("method", ["standard", "range"])
+def test_the_unit_of_a_feature_does_not_matter(method, unit):
+    X = np.array([[1.0], [2.0], [4.0], [9.0]])
+    scaler = cr.QueryScaler(method)
+    np.testing.assert_allclose(scaler.fit_transform(unit * X), scaler.fit_transform(X), rtol=1e-12)
+
+
 def test_scaler_refuses():
     with pytest.raises(ValueError, match="method"):
         cr.QueryScaler("mean").fit([[1.0]])

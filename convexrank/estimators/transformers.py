@@ -95,14 +95,14 @@ class QueryScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         least, largest = (
             _by_query(function, rows, query, len(counts)) for function in (np.minimum, np.maximum)
         )
-        if self.method == "range":
-            centre, scale = least, largest - least
-        else:
-            # from the least value, so that a constant feature has exactly no variance and large ones keep digits
-            centre = least + _sums(rows - least[query], query, len(counts)) / counts[:, None]
-            scale = np.sqrt(_sums((rows - centre[query]) ** 2, query, len(counts)) / counts[:, None])
         constant = largest == least
-        return np.where(constant[query], 0.0, (rows - centre[query]) / np.where(constant, 1.0, scale)[query])
+        # in units of the range: a constant feature has exactly no variance, and no square overflows or vanishes
+        scaled = (rows - least[query]) / np.where(constant, 1.0, largest - least)[query]
+        if self.method == "standard":
+            scaled -= (_sums(scaled, query, len(counts)) / counts[:, None])[query]
+            scale = np.sqrt(_sums(scaled**2, query, len(counts)) / counts[:, None])
+            scaled /= np.where(constant, 1.0, scale)[query]
+        return scaled
 
     def fit_transform(self, X: Any, y: Any = None, qid: Any = None) -> Array:  # type: ignore[override]
         """Return ``fit(X, y, qid).transform(X, qid)``."""
