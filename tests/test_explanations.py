@@ -121,6 +121,36 @@ def test_categories_of_a_matrix_have_the_names_that_are_given():
     np.testing.assert_array_equal(design.transform(frame).toarray(), design.toarray()[[1, 0, 2]])
 
 
+@pytest.mark.parametrize("words", [["low", "mid", "high"], [1, 2, 3]])
+def test_a_frame_that_holds_numbers_of_named_categories_is_read_by_numbers_again(words):
+    frame = pandas.DataFrame({"age": [30.0, 40, 50, 60], "stars": [0, 1, 2, 1]})
+    design = cr.features.Thresholds(frame, categories={"stars": words})
+    np.testing.assert_array_equal(design.transform(frame).codes, design.codes)
+    shapes = cr.shapes(np.arange(1.0, 7.0), design)
+    np.testing.assert_allclose(shapes.predict(frame), design.toarray() @ np.arange(1.0, 7.0), atol=1e-12)
+    assert set(shapes.functions[1].categories) == set(words)
+    with sqlite3.connect(":memory:") as base:
+        frame.to_sql("people", base, index=False)
+        scores = [score for (score,) in base.execute(shapes.to_sql("people"))]
+    base.close()
+    np.testing.assert_allclose(scores, shapes.predict(frame), atol=1e-12)
+
+
+def test_names_of_categories_that_are_numbers_of_numpy_are_numbers_in_sql():
+    design = cr.features.Thresholds([[0.0], [1.0]], categories={0: np.array([10, 20])}, names=["code"])
+    assert '"code" = 20.0 THEN' in cr.shapes([1.0, 2.0], design).to_sql()
+
+
+def test_a_score_card_does_not_read_categories_that_it_leaves_out():
+    frame = pandas.DataFrame({"age": [1.0, 2, 3, 4], "city": list("xyxy"), "note": list("uvvu")})
+    shapes = cr.shapes([1.0, 0, 2, 0, 1, 0, 0], cr.features.Thresholds(frame))
+    card = shapes.score_card(40)
+    np.testing.assert_allclose(card(frame), card.scale * (shapes.predict(frame) - card.base), atol=1e-9)
+    assert cr.shapes([1.0, 0, 0, 0, 0, 0, 0], cr.features.Thresholds(frame)).score_card(1)(
+        frame
+    ).tolist() == [0, 1, 1, 1]
+
+
 def test_functions_tables_and_queries_have_the_names_of_categories():
     frame, y = table()
     model = PushRanker(**PARTS).fit(frame, y)

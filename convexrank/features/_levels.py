@@ -38,6 +38,8 @@ class ColumnLevels:
         Least and largest value of the rows that the levels were made of; NaN where all are absent.
     words : tuple
         What the categories 0, 1, … are called, where they have names.
+    coded : bool
+        Whether frames hold the numbers of the categories, and not what these are called.
     """
 
     name: str
@@ -48,6 +50,12 @@ class ColumnLevels:
     low: float = float("nan")
     high: float = float("nan")
     words: tuple[Any, ...] = ()
+    coded: bool = False
+
+    @property
+    def read_as(self) -> tuple[Any, ...]:
+        """The categories as frames hold them; empty where these hold numbers."""
+        return () if self.coded else self.words
 
     @property
     def weights(self) -> int:
@@ -318,7 +326,7 @@ class LevelDesign(Design):
         X : array or data frame, shape (k, d)
             The rows, with the same features.
         """
-        words = {j: column.words for j, column in enumerate(self.levels) if column.words}
+        words = {j: column.read_as for j, column in enumerate(self.levels) if column.read_as}
         matrix, _, _ = read_columns(X, tuple(column.name for column in self.levels), words=words)
         return self._with(self._codes(matrix))
 

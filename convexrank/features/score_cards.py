@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -100,7 +101,8 @@ def _term(term: StepFunction | Surface | Slope) -> str:
         absent = "NULL" if term.missing is None else _number(term.missing)
         # the last branch is for unknown categories
         pieces, rest = (values[1:], values[0]) if term.categorical else (values[:-1], values[-1])
-        cuts = [_literal(name) for name in term.categories] if term.categorical else map(_number, term.breaks)
+        named = term.categorical and not term.levels.coded
+        cuts = [_literal(name) for name in term.categories] if named else map(_number, term.breaks)
         return _case(column, "=" if term.categorical else "<=", cuts, pieces, rest, absent)
     lines = []
     for line in term.values:
@@ -127,9 +129,9 @@ def _number(value: Any) -> str:
 
 def _literal(name: Any) -> str:
     """A category in SQL."""
-    if isinstance(name, bool):
+    if isinstance(name, bool | np.bool_):
         return str(name).upper()
-    return _number(name) if isinstance(name, int | float) else "'" + str(name).replace("'", "''") + "'"
+    return _number(name) if isinstance(name, Real) else "'" + str(name).replace("'", "''") + "'"
 
 
 def _quoted(name: Any, argument: str = "a feature") -> str:

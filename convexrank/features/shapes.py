@@ -10,6 +10,7 @@ import numpy as np
 from convexrank.backend.design import held_as
 from convexrank.core.results import Solution, check_solution, problem_of
 from convexrank.data import check_integer, check_matrix, check_vector, shown
+from convexrank.data.frames import has_other_columns
 from convexrank.features._levels import read_columns
 from convexrank.features._shape_terms import Slope, StepFunction, Surface, Tables, terms_of
 from convexrank.features.score_cards import frame_of, score_card_of, sql_of
@@ -141,8 +142,11 @@ class Shapes:
         read = []
         for part, ((names, raw), table) in enumerate(zip(self.tables, given, strict=True)):
             if not raw:
-                own = [f for f in self.functions if f.part == part and f.levels.words]
-                read.append(read_columns(table, names, words={f.column: f.levels.words for f in own})[0])
+                own = [f for f in self.functions if f.part == part]
+                words = {f.column: f.levels.read_as for f in own if f.levels.read_as}
+                if own and has_other_columns(table):  # a card reads no column that it leaves out
+                    words |= dict.fromkeys(set(range(len(names))) - {f.column for f in own}, ())
+                read.append(read_columns(table, names, words=words)[0])
                 continue
             read.append(check_matrix(table))
             if read[-1].shape[1] != len(names):

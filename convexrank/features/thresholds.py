@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -272,11 +272,13 @@ class Thresholds(LevelDesign):
                 () if self.categories is None else self.categories, "categories", "names of columns"
             )
         )
+        by_name = set(categories) if hasattr(X, "columns") else set(range(len(names)))
         for column in listed:
             words = () if named is None else tuple(check_list(named[column], "categories", "names of values"))
             categories.setdefault(place_of(column, names, "categories"), words)
         weights = check_weights(sample_weight, len(matrix))
         levels = read_directions(levels_of(matrix, names, bins, categories, weights), self.monotone)
+        levels = tuple(replace(column, coded=j not in by_name) for j, column in enumerate(levels))
         if not sum(column.weights for column in levels):
             raise ValueError("no threshold is left of X: every feature is constant; pass features that vary.")
         self.__dict__["levels"] = levels
