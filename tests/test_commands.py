@@ -98,6 +98,26 @@ def test_standardized_weights_are_in_units_of_the_columns(capsys, table):
     assert np.array_equal(list(found.values()), truth)
 
 
+def test_the_threshold_of_a_problem_is_printed_and_a_constant_column_is_not_divided_by_rounding(
+    capsys, tmp_path
+):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(20, 2)), np.full(20, 0.1)])
+    y = X[:, 0] + rng.normal(size=20) > 0
+    rows = [
+        ",".join(map(repr, [*row, int(label)])) for row, label in zip(X.tolist(), y.tolist(), strict=True)
+    ]
+    path = tmp_path / "data.csv"
+    path.write_text("\n".join(["a,b,same,y", *rows]))
+    assert X.std(axis=0)[2] > 0.0  # 0.1 is no binary number
+    words = ("solve", path, "--label", "y", "--problem", "RateConstrained", "--max-fpr=0.3", "--l2=0.01")
+    found = json.loads(run(capsys, *words, "--standardize", "--json")[1])
+    scales = np.append(X.std(axis=0)[:2], 1.0)
+    truth = cr.problems.RateConstrained(X / scales, y, max_fpr=0.3, l2=0.01).solve().x
+    assert np.array_equal([*found["weights"].values(), found["threshold"]], truth / np.append(scales, 1.0))
+    assert f"threshold  {truth[-1]:.6g}" in run(capsys, *words, "--standardize")[1]
+
+
 def test_solve_says_one_when_the_answer_is_not_certified(capsys, table):
     path, *_ = table
     status, out, _ = run(

@@ -71,12 +71,16 @@ def run(arguments: argparse.Namespace) -> Outcome:
     drop = [name for names in arguments.drop for name in names]
     table = read_table(arguments.path, arguments.label, qid=arguments.qid, drop=drop)
     scales = table.X.std(axis=0) if arguments.standardize else np.ones(table.X.shape[1])
-    scales[scales == 0.0] = 1.0
+    scales[np.ptp(table.X, axis=0) == 0.0] = 1.0  # rounding may give a constant a deviation
     data: dict[str, Any] = {"y": table.y} if table.qid is None else {"y": table.y, "qid": table.qid}
     problem = cls(table.X / scales, **data, **options)
     with quiet():
         solution = problem.solve(arguments.solver, tol=arguments.tol, time_limit=arguments.time_limit)
-    weights = solution.x / scales
+    count = len(table.names)
+    weights, others = (
+        solution.x[:count] / scales,
+        solution.x[count:],
+    )  # beside weights some problems have a threshold
     if arguments.plot:
         _draw(table, table.X @ weights, solution).savefig(arguments.plot, dpi=150)
     if arguments.json:
@@ -93,9 +97,11 @@ def run(arguments: argparse.Namespace) -> Outcome:
             "gap": solution.gap,
             "certificate": solution.certificate.kind,
             "weights": dict(zip(table.names, weights.tolist(), strict=True)),
+            **({"threshold": float(others[0])} if len(others) else {}),
         }
         return Outcome(as_json(found), answered(solution))
     lines = [f"{cls.__name__} on {arguments.path}: {_rows(table)}", *solution_lines(solution)]
+    lines += [f"threshold  {threshold:.6g}" for threshold in others]
     lines += ["weights", *_weights(table.names, weights)]
     if arguments.plot:
         lines.append(f"figure: {arguments.plot}")
