@@ -300,6 +300,15 @@ def test_weights_of_extreme_size_are_refused_where_shares_are_taken(size):
     assert np.abs(cr.pagerank(small) - cr.pagerank(plain)).sum() <= 2e-10  # the errors of both, as certified
 
 
+def test_weights_beyond_float32_are_refused_for_several_ranks_by_sweeps():
+    graph = cr.Graph.from_edges([0, 3, 4, 1, 0], [4, 2, 3, 2, 3], [1.0, 1.0, 1e-100, 1e100, 1.0])
+    several = cr.problems.PageRank(graph, 0.5, np.eye(5))
+    with pytest.raises(ValueError, match=r"out of node 1 add up to 1e\+100, .*float32.* solver='power'"):
+        several.solve()
+    each = [cr.problems.PageRank(graph, 0.5, column).solve(tol=1e-10).x for column in np.eye(5)]
+    assert np.abs(several.solve("power", tol=1e-10).x.T - each).sum(axis=1).max() <= 2e-10
+
+
 # --- seeds ----------------------------------------------------------------------------------------------------------
 
 

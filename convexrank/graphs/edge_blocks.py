@@ -100,16 +100,22 @@ def one_a_node(values: Any, n: int, name: str) -> Array:
 # Shares of scores down to the square of float64's precision lose no digit.
 _TINY = float(np.finfo(np.float64).tiny)
 _HUGE = float(np.finfo(np.float64).eps) ** 2 / _TINY
+# The same where shares are kept in float32, with digits to spare.
+_SINGLE = 1e-30
 
 
-def refuse_extremes(total: Array, names: Sequence[Any] | None = None) -> None:
-    """Refuse weights that cannot be divided by their sum."""
-    fits = (total == 0.0) | ((total >= _TINY) & (total <= _HUGE))
+def refuse_extremes(total: Array, names: Sequence[Any] | None = None, *, single: bool = False) -> None:
+    """Refuse weights that cannot be divided by their sum, in float64 or in float32."""
+    least, most = (_SINGLE, 1.0 / _SINGLE) if single else (_TINY, _HUGE)
+    fits = (total == 0.0) | ((total >= least) & (total <= most))
     if not fits.all():
         node = int(np.argmin(fits))
+        where, other = (
+            (" in float32, as for several ranks", ", or pass solver='power'") if single else ("", "")
+        )
         raise ValueError(
             f"the weights of the edges out of node {called(names, node)} add up to {total[node]:g}, which "
-            "shares cannot be taken of; bring all weights to a size near 1."
+            f"shares cannot be taken of{where}; bring all weights to a size near 1{other}."
         )
 
 

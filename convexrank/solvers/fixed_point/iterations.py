@@ -18,7 +18,7 @@ from convexrank.core.capabilities import FixedPoint
 from convexrank.core.loop import State
 from convexrank.data import check_integer, keep_checked
 from convexrank.graphs.build import cuts
-from convexrank.graphs.edge_blocks import EdgeBlock, each_block
+from convexrank.graphs.edge_blocks import EdgeBlock, each_block, refuse_extremes
 from convexrank.solvers.fixed_point.sweeps import Mixing, Sweeps, exchange, is_folded, scale_of_start
 from convexrank.solvers.graph_faces import AffineFixedPoint
 
@@ -105,6 +105,7 @@ class Corrections:
     def __init__(self, problem: AffineFixedPoint, x0: Array, threads: int | None, memory: int) -> None:
         from convexrank.graphs.compiled_sweeps import COLUMNS
 
+        refuse_extremes(problem.graph.degrees, problem.graph.names, single=True)
         bounds = cuts(problem.graph.offsets, threads)
         pool = ThreadPoolExecutor(max(len(bounds) - 2, 1))  # as for one rank
         self._x, self._residual, self._is_settled = x0, math.inf, False
