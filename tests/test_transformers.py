@@ -88,6 +88,16 @@ def test_a_row_that_weighs_k_is_k_rows(kind, bins):
     assert weighted.shape[0] == 40
 
 
+@pytest.mark.parametrize("unit", [0.1, 1e-100, 1e100])
+def test_the_unit_of_weights_does_not_move_thresholds(unit):
+    rng = np.random.default_rng(0)
+    for bins in range(1, 9):
+        X, counts = rng.integers(0, 30, size=(12 * bins, 3)).astype(float), rng.integers(1, 3, 12 * bins)
+        made = (cr.features.Thresholds(X, bins, sample_weight=w) for w in (counts, unit * counts))
+        cuts = [[column.cuts.tolist() for column in design.levels] for design in made]
+        assert cuts[0] == cuts[1]
+
+
 def test_a_weighted_fit_chooses_weighted_thresholds():
     rng = np.random.default_rng(0)
     X, counts = rng.normal(size=(50, 2)), rng.integers(0, 3, 50)
