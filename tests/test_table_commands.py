@@ -370,6 +370,7 @@ def test_files_that_are_no_models_and_rows_without_labels_are_refused(files, mod
         ("a,,b,\n1,2,3,4\n", r"'' as the name of the columns \[2, 4\]"),
         ('a,b\n"1,2\n', "line 2"),
         ("a,a\n1,2\n", "a name of its own"),
+        ('"a", b \n1,2\na,b\n3,4\n', "line 3 has the names of the columns once more"),
     ],
 )
 def test_tables_that_cannot_be_read_are_refused(text, message, tmp_path):

@@ -368,6 +368,11 @@ def read_columns(path: Any, *, delimiter: str | None = None) -> dict[str, Array]
                     f"delimiter {delimiter!r}."
                 )
             rows.append([entry.strip() for entry in row])
+            if rows[-1] == names and len(names) > 1:  # columns of numbers would be taken for names
+                raise ValueError(
+                    f"{path}, line {at} has the names of the columns once more, as tables that were put together do; "
+                    "leave the line out."
+                )
     except csv.Error as error:
         raise ValueError(f"{path}, line {at}: {error}; look for a quote that does not end.") from error
     if not rows:
