@@ -87,6 +87,8 @@ def test_baseline_and_measures_are_chosen():
         metrics.table({"a": [1.0]}, y, qid)
     with pytest.raises(TypeError, match="measures"):
         metrics.table(scores, y, qid, measures={"x": 1})
+    with pytest.raises(ValueError, match="names that read differently"):
+        metrics.table({1: y, "1": y}, y, qid)
 
 
 @pytest.mark.parametrize("method", ["standard", "range"])

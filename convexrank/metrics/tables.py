@@ -362,6 +362,8 @@ def table(
             f"measures is {shown(measures)}, expected names of measures, functions by name, or None."
         )
     names = {str(name): name for name in scores}
+    if len(names) < len(scores):
+        raise ValueError(f"scores has the names {shown(list(scores))}, expected names that read differently.")
     first = next(iter(names)) if baseline is None else baseline
     check_choice(first, names, "baseline")
     values = []
