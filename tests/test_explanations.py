@@ -136,6 +136,14 @@ def test_a_frame_that_holds_numbers_of_named_categories_is_read_by_numbers_again
     np.testing.assert_allclose(scores, shapes.predict(frame), atol=1e-12)
 
 
+def test_missing_numbers_of_nullable_columns_are_missing_values():
+    frame = pandas.DataFrame({"age": pandas.array([1, None, 3], dtype="Int64"), "size": [1.0, 2.0, 3.0]})
+    design = cr.features.Thresholds(frame)
+    assert [design.label(j) for j in range(4)] == ["age > 1", "age is missing", "size > 1", "size > 2"]
+    assert design.toarray().tolist() == [[0, 0, 0, 0], [0, 1, 1, 0], [1, 0, 1, 1]]
+    assert design.transform(frame).toarray().tolist() == design.toarray().tolist()
+
+
 def test_names_of_categories_that_are_numbers_of_numpy_are_numbers_in_sql():
     design = cr.features.Thresholds([[0.0], [1.0]], categories={0: np.array([10, 20])}, names=["code"])
     assert '"code" = 20.0 THEN' in cr.shapes([1.0, 2.0], design).to_sql()

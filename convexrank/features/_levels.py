@@ -13,6 +13,7 @@ from scipy import sparse
 from convexrank.backend.cached import read_only
 from convexrank.backend.design import Design, held_as
 from convexrank.data import check_integer, check_kind, check_list, shown
+from convexrank.data.checks.arrays import missing_as_nan
 from convexrank.data.frames import has_other_columns, numbers_of
 
 Array = np.ndarray
@@ -236,7 +237,7 @@ def read_columns(
     try:
         if np.iscomplexobj(table := np.asarray(X)):
             raise TypeError("they are complex")
-        matrix = table.astype(np.float64, copy=False)
+        matrix = (missing_as_nan(table) if table.dtype == object else table).astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(
             f"X has entries that are not real numbers ({error}); pass a data frame, whose columns may be categories."

@@ -44,7 +44,7 @@ def _real_array(value: Any, name: str, dtype: Any) -> np.ndarray:
     if array.dtype.kind == "O":
         if any(isinstance(entry, str | bytes) for entry in array.flat):
             raise ValueError(f"{name} holds text, expected numbers; encode it as numbers first.")
-        array = _missing_as_nan(array)
+        array = missing_as_nan(array)
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
@@ -70,7 +70,7 @@ def check_real_array(value: Any, name: str) -> np.ndarray:
     return array if array.dtype.kind in "biuf" else _real_array(array, name, np.float64)
 
 
-def _missing_as_nan(array: np.ndarray) -> np.ndarray:
+def missing_as_nan(array: np.ndarray) -> np.ndarray:
     """Turn what data frames put for missing entries of nullable columns into NaN, which is refused as that."""
     missing = np.array([is_missing(entry) for entry in array.flat], dtype=bool).reshape(array.shape)
     return np.where(missing, np.nan, array) if missing.any() else array
