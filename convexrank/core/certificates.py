@@ -69,6 +69,7 @@ def lower_bound(value: float, gap: float, error: float) -> float:
     return math.nextafter(value - math.nextafter(gap + error, math.inf), -math.inf)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows proves nothing, which is a fair answer
 def certify(risk: LinearRisk, w: Array, witness: Witness | None = None) -> Certificate:
     """Bound value − optimum at w.
 
@@ -86,16 +87,6 @@ def certify(risk: LinearRisk, w: Array, witness: Witness | None = None) -> Certi
     Certificate
         With kind "global" or "ball"; gap infinity if w is outside the feasible set.
     """
-    return _certified(risk, w, witness)[0]
-
-
-def evidence_at(risk: LinearRisk, w: Array) -> Witness | None:
-    """Return what the certificate of a point finds itself: points whose tangents prove most; None without a search."""
-    return _certified(risk, w, None)[1]
-
-
-@np.errstate(over="ignore", invalid="ignore")  # what overflows proves nothing, which is a fair answer
-def _certified(risk: LinearRisk, w: Array, witness: Witness | None) -> tuple[Certificate, Witness | None]:
     own = risk.minorant(w, 0.0)
     value, error = value_of(risk.penalty, own, w)
     kind, radius = "global", math.inf
@@ -104,7 +95,7 @@ def _certified(risk: LinearRisk, w: Array, witness: Witness | None) -> tuple[Cer
             risk.penalty, risk.risk_infimum, w, value + error, risk.length_scale()
         )
     if not math.isfinite(value + error) or not own.usable:
-        return Certificate(math.inf, value, -math.inf, kind, radius), witness
+        return Certificate(math.inf, value, -math.inf, kind, radius)
     outside = 0.0 if risk.penalty.ball is None else _outside(risk.penalty.ball, w, own.slope)
     above = _Above(value, error + outside)
     enough = _ENOUGH * max(1.0, abs(value))
@@ -116,15 +107,26 @@ def _certified(risk: LinearRisk, w: Array, witness: Witness | None) -> tuple[Cer
             gap, kind, radius = found, "global", math.inf
         gap = min(gap, found)
     elif not risk.differentiable and min(gap, value - risk.risk_infimum) > enough:
-        bundle = Bundle(risk)
-        bundle.keep(own, w)
-        found, witness = _search(bundle, w, above, radius, _ROUNDS, enough)
-        gap = min(gap, found)
+        gap = min(gap, _search(_started(risk, w, own), w, above, radius, _ROUNDS, enough)[0])
     nothing_below = above.bound(risk.risk_infimum)  # a risk that is never negative, at zero
     if nothing_below <= (enough if kind == "ball" else gap):
         gap, kind, radius = nothing_below, "global", math.inf
-    lower = max(lower_bound(value, gap, error), risk.risk_infimum)
-    return Certificate(gap, value, lower, kind, radius), witness
+    return Certificate(gap, value, max(lower_bound(value, gap, error), risk.risk_infimum), kind, radius)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def evidence_at(risk: LinearRisk, w: Array) -> Witness | None:
+    """Return what the certificate of a point finds itself where a penalty bounds the minimiser: points and weights."""
+    own = risk.minorant(w, 0.0)
+    value, error = value_of(risk.penalty, own, w)
+    enough = _ENOUGH * max(1.0, abs(value))
+    return _search(_started(risk, w, own), w, _Above(value, error), math.inf, _ROUNDS, enough)[1]
+
+
+def _started(risk: LinearRisk, w: Array, own: Minorant) -> Bundle:
+    bundle = Bundle(risk)
+    bundle.keep(own, w)
+    return bundle
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -179,7 +179,9 @@ class PageRankDual(Problem):
         s = cp.Variable(self.dimension, name="s")
         matrix = np.eye(self.dimension) - self.game.operator.dense().T
         value = self.game.generator.conjugate_model(self.game.recommendations + matrix @ s)
-        constraints: list[Any] = [cp.norm(s, self.game.ball.order) <= self.radius] if self.bounded else []
+        constraints: list[Any] = (
+            [cp.norm(s, cast(Any, self.game.ball.order)) <= self.radius] if self.bounded else []
+        )
         return CvxpyModel(cp.Problem(cp.Minimize(value), constraints), {"s": s})
 
     def definition(self, x: Array) -> float:

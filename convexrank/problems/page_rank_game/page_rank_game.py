@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -160,7 +160,7 @@ class PageRankGame(PageRankPayoff):
         if graph.dangling.size:
             moved = moved + self.alpha * np.broadcast_to(operator.escape, n) * cp.sum(w[graph.dangling])
         difference = cp.Variable(n, name="difference") if moved_apart else moved - w
-        penalty = self.radius * cp.norm(difference, self.ball.dual_order)
+        penalty = self.radius * cp.norm(difference, cast(Any, self.ball.dual_order))
         objective = cp.Minimize(generator - self.recommendations @ w + penalty)
         if not moved_apart:
             return CvxpyModel(cp.Problem(objective, constraints), {"w": w})
