@@ -77,10 +77,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
     with quiet():
         solution = problem.solve(arguments.solver, tol=arguments.tol, time_limit=arguments.time_limit)
     count = len(table.names)
-    weights, others = (
-        solution.x[:count] / scales,
-        solution.x[count:],
-    )  # beside weights some problems have a threshold
+    # beside weights some problems have a threshold
+    weights, others = solution.x[:count] / scales, solution.x[count:]
     if arguments.plot:
         _draw(table, table.X @ weights, solution).savefig(arguments.plot, dpi=150)
     if arguments.json:

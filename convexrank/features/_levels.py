@@ -196,9 +196,8 @@ def _cuts(column: Array, weights: Array | None, bins: int | None) -> Array:
     if bins is None or len(values) - 1 <= bins:
         return values[:-1]
     shares = np.arange(1, bins + 1) / (bins + 1)
-    if (
-        weights is not None
-    ):  # sums of n weights are off by n roundings at most: what they reach exactly is reached
+    if weights is not None:
+        # sums of n weights are off by n roundings at most: what they reach exactly is reached
         shares -= len(column) * np.finfo(np.float64).eps
     cuts = np.unique(np.quantile(column, shares, method="inverted_cdf", weights=weights))
     # quantiles of a column that is nearly constant may all be its largest value
