@@ -433,12 +433,12 @@ def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) 
     An interior-point answer is good to about nine digits of the largest slope. With steep risks and a small l2 the
     lower bound needs more. Kept only if the bound does improve.
     """
-    active = np.flatnonzero(weights > 1e-7)
-    moving = np.ones(len(target), dtype=bool)
+    active, moving = np.flatnonzero(weights > 1e-7), np.ones(len(target), dtype=bool)
     if penalty.l1 > 0.0:  # weights that it holds at 0 stay there
         moving = np.abs(target) > 1e-7 * np.abs(target).max(initial=0.0)
     d = int(moving.sum())
-    if penalty.ball is not None or len(active) > d + 1 or (penalty.l1 > 0.0 and d > _WIDE):
+    constrained = penalty.ball is not None or penalty.nonnegative is not None
+    if constrained or len(active) > d + 1 or (penalty.l1 > 0.0 and d > _WIDE):
         return target, weights
     slopes, offsets = memory.slopes[active], memory.offsets[active]
     size = float(np.abs(slopes).max(initial=0.0))  # with many unknowns flat tangents have no coordinates
