@@ -805,17 +805,16 @@ class LinearScores(Problem):
 
     def _as_tangents(self, x: Array, witness: Witness | None) -> Witness | None:
         """Leave out evidence of smoothed risks: the bundle method has tangents, or a certificate finds some."""
-        if self._differentiable:
-            return witness
-        from convexrank.proof.linear import off_kinks
-        from convexrank.solvers.descent.bundle import Bundle
+        kinks = not self._differentiable
+        if witness.is_smoothed if witness is not None else kinks:
+            from convexrank.solvers.descent.bundle import Bundle
 
-        risk = self._linear_risk()
-        if witness is None or witness.is_smoothed:
             with Block("whole"):
                 found = self.solve(Bundle(newton=False), x0=x)
-            witness = found.witness or evidence_at(risk, found.x)
-        return off_kinks(risk, witness)
+            witness = found.witness or evidence_at(self._linear_risk(), found.x)
+        from convexrank.proof.linear import off_kinks
+
+        return off_kinks(self._linear_risk(), witness) if kinks else witness
 
     def prove(self, x: Any, witness: Witness | None = None) -> Certificate:
         """Prove a bound on value − optimum at x; see :mod:`convexrank.proof`."""

@@ -82,8 +82,8 @@ class ConvexRisk(Formulation):
     >>> X, y = [[1.0], [2.0], [1.5], [0.0]], [0.1, 2.5, 3.0, -1.0]
     >>> problem = cr.problems.ConvexRisk(X, y, "hinge", l2_ball=2.0)
     >>> solution = problem.solve()
-    >>> solution.status.name, round(float(solution.x[0]), 4)
-    ('CONVERGED', 1.5518)
+    >>> solution.status.name, round(solution.value, 4)
+    ('CONVERGED', 0.3333)
     """
 
     cost: Any = "exponential"
