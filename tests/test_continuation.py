@@ -298,7 +298,7 @@ def test_a_line_that_ends_far_out_takes_a_few_looks(l2):
 
 
 @pytest.mark.parametrize(("seed", "in_a_basis"), [(0, True), (2, True), (0, False), (1, False), (2, False)])
-def test_newton_steps_that_are_rounding_are_taken_with_a_ridge(seed, in_a_basis):
+def test_newton_steps_that_are_rounding_do_not_end_a_solve(seed, in_a_basis):
     """Of 50 columns of size 1e6 a few rows near kinks bend some: beside that l2 is 1e-13 of the diagonal.
 
     In a basis of the rows seed 1 takes 183 steps, of which many are fifty quasi-Newton steps each, as those of seed 2.

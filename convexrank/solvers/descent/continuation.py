@@ -63,9 +63,6 @@ _SMALL = 10_000
 _USUAL = 1e-8
 # The limit at width 0 is the next point if it is no farther from that of the width than this share of its length.
 _BESIDE = 0.3
-# Where few rows are near a kink and l2 is tiny beside the features, most of a Newton step is rounding: shares of the
-# diagonal that are added until a step descends.
-_RIDGES = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 # After so many steps the short path without a bound by l2 is tried, which may be rounding.
 _SEVERAL = 80
 # The same of as many unknowns as rows: the few rows near a kink leave most directions of a Newton step to l2 alone, so
@@ -264,14 +261,10 @@ class Continuation:
             return at_width(problem, wider, path.settled, path.settled.width * wider.shrink, state)
         # of as many unknowns as rows l2 alone decides how long most of a step is
         smoothed = here.lag > (state.tol or _USUAL) * scale_of(path.best) and not _is_square(problem, here.w)
-        found = None
-        for ridge in _RIDGES if len(here.w) <= self.dense else _RIDGES[:1]:
-            direction = -System(here, self.dense, ridge).solve(here.gradient)
-            if smoothed and path.steps and -float(here.gradient @ direction) <= _LITTLE * here.lag:
-                return self._narrower(problem, path, state)
-            found = searched(problem, here, direction)
-            if found is not None:
-                break
+        direction = -System(here, self.dense).solve(here.gradient)
+        if smoothed and path.steps and -float(here.gradient @ direction) <= _LITTLE * here.lag:
+            return self._narrower(problem, path, state)
+        found = searched(problem, here, direction)
         if found is None:
             return advanced(replace(path, steady=True), state, [])
         return advanced(replace(path, here=found, steps=path.steps + 1), state, [found])

@@ -81,11 +81,11 @@ def place_at(problem: Convex, w: Array, width: float) -> Place:
 class System:
     """Systems with the Hessian of the smooth objective."""
 
-    def __init__(self, here: Place, dense: int, ridge: float = 0.0) -> None:
+    def __init__(self, here: Place, dense: int) -> None:
         self._here, self._factor = here, None
         if len(here.w) <= dense:
             hessian = here.found.matrix()
-            hessian.flat[:: len(here.w) + 1] += here.l2 + ridge * hessian.diagonal()
+            hessian.flat[:: len(here.w) + 1] += here.l2
             self._factor = _factored(hessian)
 
     def solve(self, right: Array) -> Array:
