@@ -60,7 +60,7 @@ class Status(enum.Enum):
     TIME_LIMIT = "the time limit was reached first; raise time_limit, or warm-start with x0=solution"
     INTERRUPTED = "interrupted; this is the best point so far, continue with x0=solution"
     SEPARABLE = (
-        "a direction ranks every pair as asked, so the infimum is approached as its length grows and never attained; "
+        "a direction ranks every pair as asked, or the risk falls along it for ever, so that no minimum is attained; "
         "add l2 or l1"
     )
     UNBOUNDED = "the objective falls without bound along the returned direction; add l2, or more l1"
