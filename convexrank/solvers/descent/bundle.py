@@ -455,7 +455,9 @@ def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) 
     answer = np.linalg.lstsq(system, right, rcond=None)[0]
     answer += np.linalg.lstsq(system, right - system @ answer, rcond=None)[0]
     multipliers = answer[d + 1 :]
-    if not np.isfinite(answer).all() or multipliers.min() < 0 or multipliers.sum() == 0:
+    with np.errstate(over="ignore", invalid="ignore"):  # without l2 the system may lead far away
+        finite = math.isfinite(float(answer @ answer))
+    if not finite or multipliers.min() < 0 or multipliers.sum() == 0:
         return target, weights
     exact = np.zeros(len(weights))
     exact[active] = multipliers / multipliers.sum()
