@@ -257,6 +257,15 @@ def test_sparse_features(kind):
     assert math.isclose(dense_proof.gap, sparse_proof.gap, rel_tol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array])
+def test_sparse_features_without_a_penalty(kind):
+    rng = np.random.default_rng(1)
+    rows, y = rng.normal(size=(40, 2)), rng.random(40) < 0.5
+    first, second = (cr.problems.PNormPush(data, y, 2.0) for data in (rows, kind(rows)))
+    w = first.solve().x
+    assert math.isclose(first.prove(w).gap, second.prove(w).gap, rel_tol=1e-6, abs_tol=1e-12)
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 def test_products_in_floats_enclose_exact_ones(kind):
     """Above ten million entries: the radius covers what floats lose, and is not much more."""

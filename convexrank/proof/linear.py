@@ -189,7 +189,7 @@ def _balanced(dual: Dual, parts: Balls) -> Balls:
             "some features depend on each other, so that no square system says how the rows balance; leave them out, "
             "or pass l2 or l1."
         )
-    return _moved(dual, rows, parts, np.sort(chosen[: len(system)]), sums)
+    return _moved(dual, dense(rows), parts, np.sort(chosen[: len(system)]), sums)
 
 
 def _moved(dual: Dual, rows: Array, parts: Balls, chosen: Array, sums: Array) -> Balls:
