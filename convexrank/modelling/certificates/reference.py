@@ -413,9 +413,8 @@ def _of_threshold(node: Threshold) -> tuple[Up, Down]:
             found.append(root(excess, low, high, xtol=1e-300, rtol=4.0 * float(np.finfo(float).eps)))
         t = np.array(found)
         slopes = function.slopes(b * (x - axis.spread(t)))[1]
-        with np.errstate(
-            divide="ignore"
-        ):  # far away ψ is rounded to 0, and what has no multipliers proves nothing
+        # far away ψ is rounded to 0, and what has no multipliers proves nothing
+        with np.errstate(divide="ignore"):
             return t, (slopes, 1.0 / (b * axis.sums(shares * slopes)))
 
     def down(memory: Any, u: Any) -> Parts:

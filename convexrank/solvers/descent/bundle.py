@@ -351,9 +351,8 @@ def _tangent(problem: Convex, w: Array, place: Array, span: Span | Everywhere) -
 
 def _rounding(memory: _Memory, weights: Array) -> float:
     """What rounding costs these tangents at least: scores of points far away are large."""
-    steepest = max(
-        float(np.linalg.norm(cut.slope)) for cut in memory.cuts
-    )  # a flat one is a sum of such slopes
+    # a flat one is a sum of slopes as the others have
+    steepest = max(float(np.linalg.norm(cut.slope)) for cut in memory.cuts)
     lengths = [float(np.linalg.norm(cut.point)) for cut in memory.cuts]
     return float(np.finfo(float).eps) * steepest * float(weights @ lengths)
 
@@ -420,11 +419,8 @@ def _near_gap(problem: Convex, memory: _Memory, weights: Array, x: Array, value:
     """The gap at a point by the problem's own estimate, from the tangents with these weights."""
     penalty, slope = problem.penalty, memory.span.leave(weights @ memory.slopes)
     below = value - penalty.value(x) - float(weights @ memory.offsets) - float(slope @ x)
-    return (
-        max(below, 0.0)
-        + _rounding(memory, weights)
-        + problem.gap_estimate(x, value, slope + penalty.curvatures * x)
-    )
+    lost = max(below, 0.0) + _rounding(memory, weights)
+    return lost + problem.gap_estimate(x, value, slope + penalty.curvatures * x)
 
 
 def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) -> tuple[Array, Array]:
