@@ -201,14 +201,10 @@ class Bundle:
         if bound > lower - _ROUNDING * memory.scale:  # of two that prove as much the later has nearer points
             lower, witness, lost = max(bound, lower), _witness(memory, weights), _rounding(memory, weights)
         x, value, new, trial = state.x, state.value, [], math.inf
-        trials = [
-            (state.x + share * (target - state.x), here + share * (there - here)) for share in self.shares
-        ]
-        if state.residual <= state.tol * scale_of(state.value):  # and the certificate did not say so
-            trials = [*_nearer(memory, weights, here), *trials]
-        for point, reached in trials:
+        for share in self.shares:
             check_time()
-            trial, cut = _tangent(problem, point, reached, memory.span)
+            point = state.x + share * (target - state.x)
+            trial, cut = _tangent(problem, point, here + share * (there - here), memory.span)
             # a tangent steeper than this by far belongs to another region and spoils the master's scaling
             if cut is not None and float(np.abs(cut.slope).max(initial=0.0)) <= _STEEPEST * memory.scale:
                 new.append(cut)
@@ -357,21 +353,6 @@ def _rounding(memory: _Memory, weights: Array) -> float:
     return float(np.finfo(float).eps) * steepest * float(weights @ lengths)
 
 
-def _nearer(memory: _Memory, weights: Array, here: Array) -> list[tuple[Array, Array]]:
-    """Return points nearer to the best one where tangents in use that were taken far away touch the risk as well.
-
-    The risk is linear between a point far away and one where its tangent is as high as the risk. Far away scores are
-    large, and what their rounding costs is all that is missing.
-    """
-    ways = [
-        memory.widened(cut.point) - here
-        for cut, weight in zip(memory.cuts, weights, strict=True)
-        if weight > 0.0
-    ]
-    places = [here + way / length for way in ways if (length := float(np.linalg.norm(way))) > _FAR]
-    return [(memory.span.leave(place), place) for place in places]
-
-
 def _joined(cuts: tuple[_Cut, ...], new: list[_Cut], width: int) -> tuple[_Cut, ...]:
     """Add tangents; one that is known stands for both, at a point between: kinks at one of them are none there.
 
@@ -429,25 +410,21 @@ def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) 
     An interior-point answer is good to about nine digits of the largest slope. With steep risks and a small l2 the
     lower bound needs more. Kept only if the bound does improve.
     """
-    active, moving = np.flatnonzero(weights > 1e-7), np.ones(len(target), dtype=bool)
-    if penalty.l1 > 0.0:  # weights that it holds at 0 stay there
-        moving = np.abs(target) > 1e-7 * np.abs(target).max(initial=0.0)
-    d = int(moving.sum())
-    constrained = penalty.ball is not None or penalty.nonnegative is not None
-    if constrained or len(active) > d + 1 or (penalty.l1 > 0.0 and d > _WIDE):
+    active = np.flatnonzero(weights > 1e-7)
+    if not penalty.smooth or len(active) > len(target) + 1:
         return target, weights
     slopes, offsets = memory.slopes[active], memory.offsets[active]
     size = float(np.abs(slopes).max(initial=0.0))  # with many unknowns flat tangents have no coordinates
     if size == 0.0:  # all active tangents are flat: there is nothing to solve
         return target, weights
-    slopes, count = slopes[:, moving], len(active)
-    # unknowns (w, top, λ): l2·w + Sᵀλ = −l1·sign w,  S·w + b = top,  Σλ = 1
+    count, d = slopes.shape
+    # unknowns (w, top, λ): l2·w + Sᵀλ = 0,  S·w + b = top,  Σλ = 1
     system = np.zeros((d + 1 + count, d + 1 + count))
-    system[:d, :d] = np.diag(np.broadcast_to(penalty.curvatures, len(target))[moving] / size)
+    system[:d, :d] = np.eye(d) * (penalty.curvatures / size)
     system[:d, d + 1 :] = slopes.T / size
     system[d + 1 :, :d], system[d + 1 :, d] = slopes / size, -1.0
     system[d, d + 1 :] = 1.0
-    right = np.r_[-penalty.l1 / size * np.sign(target[moving]), 1.0, -offsets / size]
+    right = np.r_[np.zeros(d), 1.0, -offsets / size]
     answer = np.linalg.lstsq(system, right, rcond=None)[0]
     answer += np.linalg.lstsq(system, right - system @ answer, rcond=None)[0]
     multipliers = answer[d + 1 :]
@@ -459,6 +436,4 @@ def _polished(memory: _Memory, weights: Array, penalty: Penalty, target: Array) 
     exact[active] = multipliers / multipliers.sum()
     if not _bound(memory, exact, penalty) > _bound(memory, weights, penalty):
         return target, weights
-    there = np.zeros(len(target))
-    there[moving] = answer[:d]
-    return there, exact
+    return answer[:d], exact

@@ -115,9 +115,8 @@ class WorkingSets:
         view = _look(problem, problem.penalty, w, times(problem.X, w))
         return self._state(problem, _Memory(view, Screening()))
 
-    @np.errstate(
-        over="ignore", invalid="ignore"
-    )  # where nothing bounds the objective, weights grow without end
+    # where nothing bounds the objective, weights grow without end
+    @np.errstate(over="ignore", invalid="ignore")
     def step(self, problem: Solvable, state: State) -> State:
         """Solve over one working set, and check all columns that screening left; or take Newton's steps in the dual.
 
