@@ -270,6 +270,13 @@ def test_the_figure_has_a_bar_for_each_term():
         plotting.explanation(cr.features.Explanation.of(1.0, {}, {}))
 
 
+def test_names_that_begin_alike_have_bars_of_their_own():
+    terms = {f"{'a' * 40}{j}": float(j) for j in range(3)}
+    panel = plotting.explanation(cr.features.Explanation.of(3.0, terms, terms))
+    assert [bar.get_width() for bar in panel.patches] == [0.0, 1.0, 2.0]
+    assert len(panel.get_yticklabels()) == 3
+
+
 def test_what_is_not_explained():
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(40, 2)), np.arange(40) % 2

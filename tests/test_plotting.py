@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -260,6 +261,12 @@ def test_extreme_scores_do_not_overflow():
     assert not np.ma.is_masked(drawn)
 
 
+def test_shares_of_positives_far_above_all_negatives():
+    a, b = plotting.pair_shares([1, 0, 1, 0], [1000.0, 0.0, 1001.0, 1.0], kind="ir")
+    assert close(a, [math.exp(-1) / (1 + math.exp(-1)), 1 / (1 + math.exp(-1))])
+    assert close(b, a[::-1])
+
+
 # --- traces and precision -------------------------------------------------------------------------------------------
 
 
@@ -315,6 +322,9 @@ def test_precision_at_top_counts_positives():
         ]
         assert line.get_xdata().tolist() == [0, 1, 2, 3]
         assert close(line.get_ydata(), by_hand)
+    y, scores = np.arange(100) < 7, -np.arange(100)
+    panel = plotting.precision_at_top({1: (y, scores)}, np.array([0.07], dtype=np.float32))
+    assert panel.lines[0].get_ydata().tolist() == [1.0]  # of 7 rows: 0.07 in 32 bits is more than 0.07 in 64
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
@@ -422,6 +432,14 @@ def test_rates_draws_the_gaps_and_lines_of_their_slopes():
         assert close(y, gap[10] * shape(t) / shape(t[0]))
         assert t[0] == 10
     assert panel.get_xscale() == panel.get_yscale() == "log"
+
+
+def test_guides_pass_through_gaps_that_are_known():
+    graph = cr.Graph.from_edges([0, 0, 1, 2, 3, 3], [1, 2, 2, 0, 2, 0])
+    solution = problems.PageRankGame(graph, "kl").solve("no-regret-play")
+    unknown = replace(solution, trace=solution.trace | {"gap": np.full_like(solution.trace["gap"], np.inf)})
+    panel = plotting.rates({"play": solution, "unknown": unknown}, guides=("1/t",))
+    assert close(panel.lines[-1].get_ydata()[0], solution.trace["gap"][10])
 
 
 def test_rates_refuses_what_shows_no_rate():

@@ -103,6 +103,16 @@ def test_the_density_is_that_of_the_rows():
     assert heights[0] == pytest.approx(2 * heights[1])
 
 
+@pytest.mark.parametrize("column", [[math.nan] * 3, [1.0, math.nan, 1.0]])
+def test_a_feature_that_is_absent_or_constant(column):
+    found = cr.shapes([2.0, 1.0, 1.0], Thresholds(np.column_stack([column, [1.0, 2.0, 3.0]])))
+    panel = dict(zip([term.name for term in found.terms], plotting.shapes(found), strict=True))["x0"]
+    (steps,) = drawn(panel, StepPatch)
+    values, edges, _ = steps.get_data()
+    assert np.array_equal(values, found.functions[0].values)
+    assert edges[0] < np.nan_to_num(column[0]) < edges[-1]
+
+
 def test_most_and_given_axes():
     _, _, found = example()
     given = plt.subplots(1, 2)[1]

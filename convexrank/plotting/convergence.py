@@ -145,7 +145,7 @@ def rates(
         guide: check_choice(guide, _GUIDES, "guides") for guide in check_list(guides, "guides", "names")
     }
     traces = {key: np.asarray(solution.trace["gap"][:-1]) for key, solution in named.items()}
-    anchors = [gap[_ANCHOR] for gap in traces.values() if len(gap) > _ANCHOR and gap[_ANCHOR] > 0]
+    anchors = [gap[_ANCHOR] for gap in traces.values() if len(gap) > _ANCHOR and 0 < gap[_ANCHOR] < np.inf]
     if not anchors:
         raise ValueError(
             f"no solution has more than {_ANCHOR} rounds; pass a smaller tol or a larger max_iter."

@@ -21,6 +21,7 @@ Array = np.ndarray
 # A panel has at most this many cells a side; more pairs than that are summed into cells.
 MOST_CELLS = 400
 _MOST_DECADES = 300
+_FAR = -40.0
 
 
 def pair_shares(
@@ -92,8 +93,9 @@ def pair_shares(
         return a, softmax(log_weights[columns] + push * values[columns])
     weighted = log_weights[columns] + values[columns]
     excess = np.logaddexp.reduce(weighted) - values[rows]
-    loss = np.exp(log_weights[rows]) * np.logaddexp(0.0, excess)
-    return loss / loss.sum(), softmax(weighted)
+    # ln(1 + e^x) is e^x far below 0, where it vanishes
+    log_loss = np.where(excess < _FAR, excess, np.log(np.logaddexp(0.0, np.maximum(excess, _FAR))))
+    return softmax(log_weights[rows] + log_loss), softmax(weighted)
 
 
 def _log_weights(sample_weight: Any, positive: Array) -> Array:

@@ -346,8 +346,8 @@ def precision_at_top(
                     f"fractions[{place}] is {fraction}, expected at most {most}, the number of rows."
                 )
         else:
-            fractions[place] = check_positive(fraction, f"fractions[{place}]")
-            if fractions[place] > 1.0:
+            # a float of less precision stays one: its own digits are read
+            if check_positive(fraction, f"fractions[{place}]") > 1.0:
                 raise ValueError(
                     f"fractions[{place}] is {fraction}, expected a share of at most 1, or an integer count of rows."
                 )

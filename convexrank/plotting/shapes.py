@@ -136,15 +136,16 @@ def explanation(found: Explanation, *, most: int = 12, ax: Any = None) -> Any:
     names = list(found.terms)
     if not names:
         raise ValueError("found has no term, expected one.")
-    drawn = {
-        plain(f"{name} = {text_of(found.values[name])}"[:40]): found.terms[name] for name in names[:most]
-    }
+    texts = [plain(f"{name} = {text_of(found.values[name])}"[:40]) for name in names[:most]]
+    drawn = [found.terms[name] for name in names[:most]]
     if len(names) > most:
-        drawn[f"{len(names) - most} others"] = sum(found.terms[name] for name in names[most:])
-    drawn = dict(reversed(drawn.items()))
+        texts.append(f"{len(names) - most} others")
+        drawn.append(sum(found.terms[name] for name in names[most:]))
+    drawn.reverse()  # the first is at the top
+    places = np.arange(len(drawn))
     (panel,) = axes(ax, 1, (6.4, 0.8 + 0.34 * len(drawn)))
-    colours = [_CURVE if term >= 0 else _ABSENT for term in drawn.values()]
-    panel.barh(list(drawn), list(drawn.values()), color=colours)
+    panel.barh(places, drawn, color=[_CURVE if term >= 0 else _ABSENT for term in drawn])
+    panel.set_yticks(places, texts[::-1])
     panel.axvline(0.0, color="0.4", linewidth=0.8)
     panel.set_xlabel(f"added to the mean score {found.mean:.3g}; the sum is {found.score:.3g}")
     return panel
@@ -152,8 +153,9 @@ def explanation(found: Explanation, *, most: int = 12, ax: Any = None) -> Any:
 
 def _edges(levels: Any) -> Array:
     """Ends of the pieces, the outermost a little beyond the rows."""
-    margin = _MARGIN * (levels.high - levels.low)
-    return np.r_[levels.low - margin, levels.cuts, levels.high + margin]
+    low, high = np.nan_to_num([levels.low, levels.high])  # NaN where all rows lack a value
+    margin = _MARGIN * (high - low) or 0.5
+    return np.r_[low - margin, levels.cuts, high + margin]
 
 
 def _steps(panel: Any, term: StepFunction) -> None:
