@@ -270,6 +270,14 @@ def test_the_figure_has_a_bar_for_each_term():
         plotting.explanation(cr.features.Explanation.of(1.0, {}, {}))
 
 
+def test_a_pair_of_features_whose_names_have_an_and():
+    values = {"rock and roll": 5, "jazz": 6}
+    found = cr.features.Explanation.of(
+        1.0, {"rock and roll and jazz": 1.0, "jazz and rock and roll": 0.5}, values
+    )
+    assert found.values == {"rock and roll and jazz": (5, 6), "jazz and rock and roll": (6, 5)}
+
+
 def test_names_that_begin_alike_have_bars_of_their_own():
     terms = {f"{'a' * 40}{j}": float(j) for j in range(3)}
     panel = plotting.explanation(cr.features.Explanation.of(3.0, terms, terms))

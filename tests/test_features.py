@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
-from convexrank.features import quantile_thresholds, threshold_rankers
+from convexrank.features import Thresholds, quantile_thresholds, threshold_rankers
 
 SMALL = arrays(np.int64, st.tuples(st.integers(1, 12), st.integers(1, 4)), elements=st.integers(-2, 3))
 
@@ -59,6 +59,14 @@ def test_few_values_are_all_used_and_many_are_cut_at_quantiles():
     below = [(X[:, 0] <= level).mean() for level in cubes]
     assert below == [0.2, 0.4, 0.6, 0.8]
     assert np.isin(cubes, X[:, 0]).all()
+
+
+def test_a_quantile_of_a_whole_number_of_rows_is_that_row():
+    for rows, count in [(42, 13), (55, 10), (98, 48), (100, 24)]:  # 9/14 of 42 rounds to more than 27
+        X = np.random.default_rng(rows).permutation(rows)[:, None].astype(float)
+        expected = sorted({-(-k * rows // (count + 1)) - 1 for k in range(1, count + 1)})
+        assert quantile_thresholds(X, count)[0].tolist() == expected
+        assert Thresholds(X, count).levels[0].cuts.tolist() == expected
 
 
 def test_copies_and_mirror_images_of_a_feature_add_nothing():

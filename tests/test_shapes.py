@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import sparse
 
 import convexrank as cr
 from convexrank.features import Products, Stacked, Thresholds
@@ -253,6 +254,26 @@ def test_sql_with_slopes_and_odd_names():
     expression = found.to_sql()
     assert found.to_sql("t").startswith("SELECT ")
     np.testing.assert_allclose(run_sql(f"SELECT 2 * ({expression}) FROM t", X, columns), 2 * (design @ w))
+
+
+def test_thresholds_of_the_same_six_digits_have_different_names():
+    design = Thresholds(np.array([[1234567.0], [1234568.0], [1234569.0], [0.5]]))
+    assert [design.label(j) for j in range(3)] == ["x0 > 0.5", "x0 > 1234567", "x0 > 1234568"]
+    card = str(cr.shapes([1.0, 2.0, 3.0], design).score_card(10))
+    assert "> 1234567, ≤ 1234568 " in card
+    design = Thresholds(np.array([[1234567.0], [1234568.0], [2.0]]), categories=[0])
+    assert [design.label(j) for j in range(3)] == ["x0 = 2", "x0 = 1234567", "x0 = 1234568"]
+    assert "= 1234568 " in str(cr.shapes([1.0, 2.0, 3.0], design).score_card(10))
+
+
+def test_contributions_of_sparse_columns():
+    X = np.array([[0.0, 2.0], [1.0, 0.0], [3.0, 0.0]])
+    found = cr.shapes(
+        [1.0, 2.0, 5.0], Stacked([sparse.csr_array(X), Thresholds(np.array([[1.0], [1.0], [2.0]]))])
+    )
+    tables = sparse.csr_array(X), np.array([[1.0], [2.0], [1.0]])
+    added = found.contributions(tables)
+    np.testing.assert_allclose(sum(added.values()) + found.constant, found.predict(tables), atol=EXACT)
 
 
 def test_sql_where_a_value_is_absent_that_never_was():

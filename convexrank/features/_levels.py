@@ -159,7 +159,12 @@ class ColumnLevels:
 
     def word(self, cut: float) -> str:
         """Return a threshold, or the name of a category, as text."""
-        return str(self.words[int(cut)]) if self.words else f"{cut:.6g}"
+        if self.words:
+            return str(self.words[int(cut)])
+        place = int(np.searchsorted(self.cuts, cut))
+        near = [f"{one:.6g}" for one in self.cuts[max(place - 1, 0) : place + 2]]
+        # where a neighbour has the same six digits, all are needed
+        return f"{cut:.6g}" if len(set(near)) == len(near) else repr(float(cut)).removesuffix(".0")
 
 
 def levels_of(
@@ -195,10 +200,8 @@ def _cuts(column: Array, weights: Array | None, bins: int | None) -> Array:
     values = np.unique(column)
     if bins is None or len(values) - 1 <= bins:
         return values[:-1]
-    shares = np.arange(1, bins + 1) / (bins + 1)
-    if weights is not None:
-        # sums of n weights are off by n roundings at most: what they reach exactly is reached
-        shares -= len(column) * np.finfo(np.float64).eps
+    # sums of n weights are off by n roundings at most: what they reach exactly is reached
+    shares = np.arange(1, bins + 1) / (bins + 1) - len(column) * np.finfo(np.float64).eps
     cuts = np.unique(np.quantile(column, shares, method="inverted_cdf", weights=weights))
     # quantiles of a column that is nearly constant may all be its largest value
     return cuts[cuts < values[-1]] if cuts[0] < values[-1] else values[-2:-1]

@@ -34,6 +34,8 @@ class Piece:
         Ends of the interval, infinite at the sides; NaN for kinds without an interval.
     word : optional
         The name of the category, where it has one.
+    texts : tuple of str
+        Both ends in words.
     """
 
     feature: str
@@ -41,29 +43,41 @@ class Piece:
     low: float = float("nan")
     high: float = float("nan")
     word: Any = None
+    texts: tuple[str, str] = ("", "")
 
     def __str__(self) -> str:
+        low, high = self.texts
         if self.kind == "category":
-            return f"= {self.low:.6g}" if self.word is None else f"= {self.word}"
+            return f"= {low}"
         if self.kind != "interval":
             return self.kind
         if np.isinf(self.low):
-            return "any" if np.isinf(self.high) else f"≤ {self.high:.6g}"
-        return f"> {self.low:.6g}" if np.isinf(self.high) else f"> {self.low:.6g}, ≤ {self.high:.6g}"
+            return "any" if np.isinf(self.high) else f"≤ {high}"
+        return f"> {low}" if np.isinf(self.high) else f"> {low}, ≤ {high}"
 
 
 def pieces_of(levels: ColumnLevels) -> list[Piece]:
     """Return the piece of each level."""
+    ends = [(cut, levels.word(cut)) for cut in map(float, levels.cuts)]
     if levels.categorical:
-        words = [levels.words[int(cut)] if levels.words else None for cut in levels.cuts]
-        ends = map(float, levels.cuts)
         known = [
-            Piece(levels.name, "category", cut, cut, word) for cut, word in zip(ends, words, strict=True)
+            Piece(
+                levels.name,
+                "category",
+                cut,
+                cut,
+                levels.words[int(cut)] if levels.words else None,
+                (text, text),
+            )
+            for cut, text in ends
         ]
         found = [Piece(levels.name, "other"), *known]
     else:
-        ends = [-np.inf, *map(float, levels.cuts), np.inf]
-        found = [Piece(levels.name, "interval", low, high) for low, high in pairwise(ends)]
+        ends = [(-np.inf, ""), *ends, (np.inf, "")]
+        found = [
+            Piece(levels.name, "interval", low, high, texts=(one, other))
+            for (low, one), (high, other) in pairwise(ends)
+        ]
     return [*found, Piece(levels.name, "missing")] if levels.missing else found
 
 

@@ -209,8 +209,10 @@ def _value(name: str, values: Mapping[str, Any]) -> Any:
     """Return the value of a row for a feature, or for both of a pair."""
     if name in values:
         return values[name]
-    first, _, second = name.partition(" and ")
-    return (values.get(first), values.get(second))
+    words = name.split(" and ")  # which may be in the names of features, too
+    pairs = [(" and ".join(words[:place]), " and ".join(words[place:])) for place in range(1, len(words) + 1)]
+    one, other = next((pair for pair in pairs if {*pair} <= values.keys()), pairs[0])
+    return values.get(one), values.get(other)
 
 
 def text_of(value: Any) -> str:

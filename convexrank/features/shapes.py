@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from convexrank.backend.design import held_as
+from convexrank.backend.design import by_columns, held_as, one_column
 from convexrank.core.results import Solution, check_solution, problem_of
 from convexrank.data import check_integer, check_matrix, check_vector, shown
 from convexrank.data.frames import has_other_columns
@@ -106,10 +106,10 @@ class Shapes:
         dict of str to ndarray, shape (k,)
             The terms by name; their sum and the constant are the scores.
         """
-        tables, found = self._read(X), {}
+        tables, found = list(map(by_columns, self._read(X))), {}
         for term in self.terms:
             places = term.columns if isinstance(term, Surface) else (term.column,)
-            added = term(*(tables[term.part][:, place] for place in places))
+            added = term(*(one_column(tables[term.part], place) for place in places))
             found[term.name] = found.get(term.name, 0.0) + added
         return found
 
