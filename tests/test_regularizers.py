@@ -185,6 +185,19 @@ def test_huge_and_tiny_entries():
     assert np.allclose(tiny, [5e-7, 5e-7, 0.0], rtol=tolerance("summation"), atol=0)
 
 
+@pytest.mark.parametrize("name", list(PLAIN))
+@pytest.mark.parametrize(
+    "w", [np.array([3, 1], np.uint8), np.array([100, 100], np.int8), np.array([True, False])]
+)
+def test_short_integers_are_numbers(name, w):
+    regularizer, value = PLAIN[name]
+    assert regularizer.value(w) == pytest.approx(value(w.tolist()))
+    numbers = w.astype(np.float64)
+    assert np.array_equal(regularizer.prox(w, 0.5), regularizer.prox(numbers, 0.5))
+    assert regularizer.conjugate(w) == regularizer.conjugate(numbers)
+    assert Penalty(l2=2.0, l1=1.0).value(w) == Penalty(l2=2.0, l1=1.0).value(numbers)
+
+
 def test_one_entry():
     v = np.array([-3.0])
     assert Simplex(2.0).prox(v, 1.0).tolist() == [2.0]

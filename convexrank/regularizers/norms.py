@@ -110,6 +110,7 @@ class L2:
 
     def value(self, w: Array) -> float:
         """Evaluate at w."""
+        w = np.asarray(w, dtype=np.float64)  # products of short integers overflow
         return 0.5 * self.strength * float(w @ w)
 
     def prox(self, v: Array, step: float) -> Array:
@@ -118,6 +119,7 @@ class L2:
 
     def conjugate(self, v: Array) -> float:
         """Evaluate ‖v‖² / (2 · strength)."""
+        v = np.asarray(v, dtype=np.float64)
         return float(v @ v) / (2.0 * self.strength)
 
     def cvxpy(self, w: Any) -> tuple[Any, list[Any]]:
@@ -243,6 +245,7 @@ class Simplex:
     def prox(self, v: Array, step: float) -> Array:
         """Project v onto the simplex; the step has no effect."""
         # only differences matter; relative to the largest entry the total is never lost to rounding
+        v = np.asarray(v, dtype=np.float64)  # those of unsigned integers overflow
         lowered = v - v.max()
         descending = np.sort(lowered)[::-1]
         thresholds = (np.cumsum(descending) - self.total) / np.arange(1, len(v) + 1)
@@ -288,6 +291,7 @@ class L1Ball:
 
     def prox(self, v: Array, step: float) -> Array:
         """Project v onto the ball, O(d log d); the step has no effect."""
+        v = np.asarray(v, dtype=np.float64)
         size = np.abs(v)
         if size.sum() <= self.radius:
             return v
@@ -399,6 +403,7 @@ class Penalty:
         """Evaluate at w; infinity outside the constraints."""
         if self.nonnegative is not None and bool((w[self.nonnegative] < 0.0).any()):
             return math.inf
+        w = np.asarray(w, dtype=np.float64)
         plain = 0.5 * self.l2 * float(w @ w) + self.l1 * float(np.abs(w).sum())
         return plain + (self.ball.value(w) if self.ball is not None else 0.0)
 
