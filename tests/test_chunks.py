@@ -645,6 +645,10 @@ def test_bad_pieces_are_refused_with_their_number_file_and_row(tmp_path):
     np.savez(tmp_path / "other.npz", features=X)
     with pytest.raises(ValueError, match="has the arrays"):
         Chunks.from_files(tmp_path / "other.npz")
+    for name, entries in (("y", y[0]), ("y", np.append(y, y)), ("qid", np.zeros(len(y) + 1))):
+        np.savez(tmp_path / "longer.npz", **({"X": X, "y": y} | {name: entries}))
+        with pytest.raises(ValueError, match=rf"{name} in .*longer.npz has shape .*expected \(240,\)"):
+            Chunks.from_files(tmp_path / "longer.npz")
     (tmp_path / "text.npy").write_text("hello")
     with pytest.raises(ValueError, match="cannot be read as a file of numpy"):
         Chunks.from_files(tmp_path / "text.npy")

@@ -15,7 +15,7 @@ from scipy.io import mmwrite
 from scipy.sparse import coo_array
 
 import convexrank as cr
-from convexrank.data import read_letor, read_query_sizes
+from convexrank.data import read_letor, read_query_sizes, read_table
 
 EDGES = "".join(f"{k} {k + 1}\n" for k in range(5000))
 NAMED = "".join(f"a{k} a{k + 1}\n" for k in range(5000))
@@ -122,6 +122,26 @@ def test_what_is_no_file_is_an_error_of_the_system(name, tmp_path):
     for path in (tmp_path / "absent", tmp_path):
         with pytest.raises(OSError, match=str(path)):
             reader(path)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_texts_that_python_alone_reads_as_numbers_stay_texts(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("x,y,q\n1,1_2,1_10\n2,12,11_0\n")
+    table = read_table(path, "y", qid="q")
+    assert table.y.tolist() == ["1_2", "12"]
+    assert table.qid.tolist() == ["1_10", "11_0"]
+    path.write_text("x,y\n1_2,1\n2,0\n")
+    refused(lambda path: read_table(path, "y"), path, "line 2: column 'x' is '1_2'")
+
+
+@pytest.mark.parametrize("label", ["0", "no"])
+def test_long_ids_of_queries_stay_apart(label, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text(f"x,y,q\n1,1,12345678901234567\n2,{label},12345678901234568\n")
+    assert read_table(path, "y", qid="q").qid.tolist() == ["12345678901234567", "12345678901234568"]
 
 
 # --- edge lists -------------------------------------------------------------------------------------------------------

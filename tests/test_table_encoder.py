@@ -175,6 +175,11 @@ def test_columns_without_a_name_are_no_features():
     assert encoder.left_out_ == dict.fromkeys(["", "Unnamed: 0"], "it has no name")
 
 
+def test_names_that_python_alone_reads_as_numbers_are_categories():
+    encoder = TableEncoder().fit({"size": np.array(["1_1", "1_2", "2_1"] * 6, dtype=object)}, [0, 1] * 9)
+    assert list(encoder.get_feature_names_out()) == ["size = 1_1", "size = 1_2", "size = 2_1"]
+
+
 def test_numbers_that_are_names_are_categories_where_that_is_said():
     table = {"code": [1, 2, 1, 2, 1, 2, 3]}
     assert TableEncoder(rarest=2).fit(table).kinds_ == {"code": "number"}

@@ -207,6 +207,8 @@ Array = np.ndarray
 _DELIMITERS, _NO_DELIMITERS = ",;\t|", '"\r\n\0'
 # Lines that are parsed at once.
 _AT_ONCE = 1_000
+# Different integers beyond it are one float.
+_EXACT = 2.0**53 - 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +305,7 @@ def read_table(
     numbers = _as_numbers(path, first[0], len(names), delimiter)
     if numbers is not None:
         X = numbers[:, [place[name] for name in features]]
-        if np.isfinite(X).all():
+        if np.isfinite(X).all() and (qid is None or (np.abs(numbers[:, place[qid]]) <= _EXACT).all()):
             y, *queries = (numbers[:, place[name]].copy() for name in ids)
             return TableData(np.ascontiguousarray(X), y, queries[0] if queries else None, tuple(features))
     wanted, parts = {name: place[name] for name in features}, []
@@ -319,7 +321,7 @@ def read_table(
                 f"{path}: {name} has no value in {int(gaps.sum())} rows, the first is row {int(np.argmax(gaps)) + 1}; "
                 "leave out the rows without."
             )
-    groups = _numbers_or_texts(queries[0]) if queries else None
+    groups = _numbers_or_texts(queries[0], _EXACT) if queries else None
     return TableData(X, _numbers_or_texts(y), groups, tuple(features))
 
 
@@ -443,7 +445,7 @@ def _parsed(
         texts = np.array(list(csv.reader([line for _, line in lines], delimiter=delimiter)), dtype=object)
         if texts.shape == (len(lines), count):  # where a quoted text goes on, lines are read as one
             values = texts[:, places].astype(np.float64, order="C")
-            if np.isfinite(values).all():
+            if np.isfinite(values).all() and "_" not in "".join(texts[:, places].flat):
                 return values, texts
     texts = np.empty((len(lines), count), dtype=object)
     values = np.empty((len(lines), len(places)))
@@ -472,15 +474,18 @@ def _texts(table: Array, place: int) -> Array:
 
 
 def _number(text: str) -> float:
-    """A number, NaN where a text is none."""
+    """A number, NaN where a text is none; Python alone reads 1_2 as 12."""
     try:
-        return float(text)
+        return np.nan if "_" in text else float(text)
     except ValueError:
         return np.nan
 
 
-def _numbers_or_texts(texts: Array) -> Array:
+def _numbers_or_texts(texts: Array, most: float = np.inf) -> Array:
+    """Numbers, or the texts where one is no number, or of more than ``most``."""
     try:
-        return texts.astype(np.float64)
+        numbers = texts.astype(np.float64)
     except ValueError:
         return texts
+    unlike = (np.char.find(texts, "_") >= 0).any() or (np.abs(numbers) > most).any()
+    return texts if unlike else numbers

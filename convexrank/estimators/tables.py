@@ -198,6 +198,8 @@ def _word(entry: Any, gap: str) -> str:
 
 def _number(entry: Any, decimal: str) -> float:
     """An entry as a float, NaN for a gap; most entries are numbers, so that gaps are looked for last."""
+    if isinstance(entry, str) and "_" in entry:  # Python alone reads 1_2 as 12
+        raise _NotANumberError(entry)
     try:
         # where a comma is the decimal sign, a point is none: it may stand between thousands
         return float(

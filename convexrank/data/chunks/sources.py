@@ -152,13 +152,15 @@ class Files:
                         f"{file} has the arrays {sorted(held)}, expected X, y and, for queries, qid."
                     )
                 y, qid = (held[name] if labels and name in held else None for name in ("y", "qid"))
-                return Arrays(_matrix(held["X"], file), y, qid, self.rows)
-        y, qid = (_loaded(names[number]) if labels and names else None for names in (self.y, self.qid))
-        X = _matrix(_loaded(file), file)
+                X = _matrix(held["X"], file)
+        else:
+            y, qid = (_loaded(names[number]) if labels and names else None for names in (self.y, self.qid))
+            X = _matrix(_loaded(file), file)
         for name, values in (("y", y), ("qid", qid)):
             if values is not None and values.shape != X.shape[:1]:
+                own = getattr(self, name)
                 raise ValueError(
-                    f"{name} in {getattr(self, name)[number]} has shape {values.shape}, expected {X.shape[:1]}, one "
+                    f"{name} in {own[number] if own else file} has shape {values.shape}, expected {X.shape[:1]}, one "
                     f"entry for each row of {file}."
                 )
         return Arrays(X, y, qid, self.rows)
