@@ -169,6 +169,14 @@ def test_surface_by_hand():
     assert surface.variation == pytest.approx(5.0)
 
 
+def test_a_pair_with_a_constant_feature_has_no_surface():
+    X = np.array([[7.0, 0.0, 0.0], [7.0, 1.0, 0.0], [7.0, 1.0, 1.0]])
+    design = Products(X, pairs=[(0, 1), (1, 2)])
+    found = cr.shapes([2.0], design)
+    assert [term.name for term in found.terms] == ["x1 and x2"]
+    np.testing.assert_allclose(found.predict(X), design @ [2.0], atol=EXACT)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_importance_is_the_l1_norm_of_the_weights(kind):
     X = table()
@@ -212,6 +220,8 @@ def test_names_come_from_the_data_frame():
     np.testing.assert_allclose(found.predict(frame), design @ [0.5, 0.0, 1.0, 0.0, -1.0], atol=EXACT)
     with pytest.raises(ValueError, match="expected \\['age', 'price'\\], in this order"):
         found(frame[["price", "age"]])
+    with pytest.raises(ValueError, match=r"X has columns \['age', 'age'\], expected different names"):
+        Thresholds(frame.set_axis(["age", "age"], axis=1))
 
 
 # --- texts ----------------------------------------------------------------------------------------------------------

@@ -34,9 +34,11 @@ def refuse_missing(array: Array, name: str, each: str = "row") -> None:
 
 
 def has_other_columns(X: Any) -> bool:
-    """Return whether X is a data frame with columns that are no numbers."""
+    """Return whether X is a data frame with columns that are no numbers, or that a name does not tell apart."""
     if not (hasattr(X, "columns") and hasattr(X, "__getitem__")):
         return False
+    if len(set(X.columns)) < len(X.columns):
+        return True
     return any(_is_category(X[name]) or np.asarray(X[name]).dtype.kind not in "iufbc" for name in X.columns)
 
 

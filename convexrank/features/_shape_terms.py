@@ -345,7 +345,7 @@ def _names(part: Any) -> tuple[str, ...]:
 def _surface(part: Products, w: Array, pair: int, number: int) -> Surface:
     j, k = int(part.first[pair]), int(part.second[pair])
     surface = part.surface(w, pair)
-    weights = w[part.starts[pair] : part.starts[pair + 1]].reshape(surface.shape[0] - 1, -1)
+    weights = w[part.starts[pair] : part.starts[pair + 1]].reshape(surface[1:, 1:].shape)
     return surface_of(
         (part.levels[j], part.levels[k]), (part.codes[j], part.codes[k]), surface, weights, number, (j, k)
     )
