@@ -567,6 +567,20 @@ def test_parquet_columns_of_numbers_of_all_kinds(tmp_path):
         Chunks.from_parquet(tmp_path / "x.parquet", "y")
 
 
+def test_row_numbers_of_pandas_are_no_feature(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    pandas.DataFrame({"x": [1.0, 2.0], "y": [0, 1]}, index=[7, 9]).to_parquet(tmp_path / "x.parquet")
+    assert Chunks.from_parquet(tmp_path / "x.parquet", "y")[:].tolist() == [[1.0], [2.0]]
+    assert Chunks.from_parquet(tmp_path / "x.parquet", "y", columns=["__index_level_0__"]).shape == (2, 1)
+    twice = arrow.Table.from_arrays([arrow.array([0, 1])] * 3, names=["x", "x", "y"])
+    parquet.write_table(twice, tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"has several columns 'x'; it has 'x', 'x', 'y'"):
+        Chunks.from_parquet(tmp_path / "x.parquet", "y")
+
+
 def test_parquet(tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow, the extra arrow")
     from pyarrow import parquet

@@ -204,7 +204,7 @@ class Chunks(Design):
         y, qid : str
             Names of the columns with labels and with queries.
         columns : list of str, optional
-            Names of the columns with features, in this order; by default all other columns.
+            Names of the columns with features, in this order; by default all other columns but pandas' row numbers.
         rows_per_piece : int, optional
             Rows of a piece, as for :meth:`from_arrays`.
 

@@ -258,6 +258,10 @@ def parquet_files(paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
+# What pandas calls the numbers of rows where it writes them as a column.
+_ROW_NUMBERS = "__index_level_"
+
+
 def _parquet() -> Any:
     words = "Parquet files are read by pyarrow, which is not installed; it comes with the extra 'arrow'."
     return optional("pyarrow.parquet", words)
@@ -276,14 +280,13 @@ class Parquet:
     def _features(self, file: Any, name: str) -> tuple[str, ...]:
         held = file.schema_arrow.names
         others = {self.y, self.qid}
-        columns = self.columns or tuple(column for column in held if column not in others)
-        lacking = [
-            column for column in (*columns, self.y, self.qid) if column is not None and column not in held
-        ]
-        if lacking:
-            raise ValueError(
-                f"{name} has no column {lacking[0]!r}; it has {', '.join(map(repr, held[:20]))}."
-            )
+        columns = self.columns or tuple(
+            column for column in held if column not in others and not column.startswith(_ROW_NUMBERS)
+        )
+        unclear = [column for column in (*columns, self.y, self.qid) if column and held.count(column) != 1]
+        if unclear:
+            has = "several columns" if unclear[0] in held else "no column"
+            raise ValueError(f"{name} has {has} {unclear[0]!r}; it has {', '.join(map(repr, held[:20]))}.")
         return columns
 
     def pieces(self, labels: bool) -> Iterator[RawPiece]:
