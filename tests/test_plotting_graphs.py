@@ -174,6 +174,20 @@ def test_a_path_is_laid_out_straight_and_a_cycle_round():
         ),
         (
             lambda: plotting.intervals(
+                score_intervals(Polytopes.around(GRAPH, 0.3)), scores=dict.fromkeys(NAMES, np.inf)
+            ),
+            ValueError,
+            "scores contains NaN or infinity",
+        ),
+        (
+            lambda: plotting.intervals(
+                score_intervals(Polytopes.around(GRAPH, 0.3)), scores=dict.fromkeys(NAMES, "high")
+            ),
+            ValueError,
+            "scores holds .*expected numbers",
+        ),
+        (
+            lambda: plotting.intervals(
                 score_intervals(Polytopes.around(GRAPH, 0.3)), scores=pd.Series([1.0], index=["ann"])
             ),
             ValueError,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -182,7 +183,7 @@ def in_node_order(values: Any, n: int, names: tuple[Any, ...] | None, name: str,
             f"the index of {name} has {strange[0]!r}, which is not a node of the graph; {by_position}."
         )
     if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
+        twice = next(label for label, count in Counter(labels).items() if count > 1)
         raise ValueError(f"the index of {name} has {twice!r} twice, expected one row for each node.")
     if names is not None and len(labels) == n and _is_default(values):
         raise ValueError(
@@ -190,7 +191,8 @@ def in_node_order(values: Any, n: int, names: tuple[Any, ...] | None, name: str,
             f"{by_position}, or a dictionary to go by name."
         )
     if whole and len(labels) < n:
-        absent = next(node for node in known if node not in set(labels))
+        present = set(labels)
+        absent = next(node for node in known if node not in present)
         raise ValueError(
             f"{name} has no row for the node {absent!r}, expected one for each of the {n} nodes."
         )

@@ -179,14 +179,14 @@ def intervals(bounds: ScoreIntervals, *, scores: Any = None, top: int = 30, ax: 
 def _by_node(values: Any, nodes: Array) -> Array:
     known, values = tuple(nodes.tolist()), values.x if isinstance(values, Solution) else values
     if isinstance(values, Mapping):
-        ordered = np.full(len(known), np.nan)
-        wanted = {key: value for key, value in values.items() if key in set(known)}
-        ordered[numbers_of(known, wanted, "scores")] = list(wanted.values())
+        ordered, names = np.full(len(known), np.nan), frozenset(known)
+        wanted = {key: value for key, value in values.items() if key in names}
+        ordered[numbers_of(known, wanted, "scores")] = check_real_array(list(wanted.values()), "scores")
         if np.isnan(ordered).any():
             raise ValueError(
                 f"scores has no entry, expected a number, for the node {known[int(np.isnan(ordered).argmax())]!r}."
             )
-        return ordered
+        values = ordered
     ordered = in_node_order(values, len(known), known, "scores", whole=True)
     return check_vector(ordered, len(known), "scores", each="node")
 
