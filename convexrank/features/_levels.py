@@ -200,8 +200,9 @@ def _cuts(column: Array, weights: Array | None, bins: int | None) -> Array:
     values = np.unique(column)
     if bins is None or len(values) - 1 <= bins:
         return values[:-1]
-    # sums of n weights are off by n roundings at most: what they reach exactly is reached
-    shares = np.arange(1, bins + 1) / (bins + 1) - len(column) * np.finfo(np.float64).eps
+    # a share of a number of rows is off by few roundings, sums of n weights by n: what they reach exactly is reached
+    roundings = 4 if weights is None else len(column)
+    shares = np.arange(1, bins + 1) / (bins + 1) - roundings * np.finfo(np.float64).eps
     cuts = np.unique(np.quantile(column, shares, method="inverted_cdf", weights=weights))
     # quantiles of a column that is nearly constant may all be its largest value
     return cuts[cuts < values[-1]] if cuts[0] < values[-1] else values[-2:-1]

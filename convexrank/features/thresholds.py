@@ -165,7 +165,7 @@ def _levels(values: Array, count: int) -> Array:
     distinct = np.unique(values)
     if len(distinct) - 1 > count:
         # a share of n rows that is a whole number must not be rounded up to the next
-        shares = np.arange(1, count + 1) / (count + 1) - len(values) * np.finfo(np.float64).eps
+        shares = np.arange(1, count + 1) / (count + 1) - 4 * np.finfo(np.float64).eps
         distinct = np.unique(np.append(np.quantile(values, shares, method="inverted_cdf"), distinct[-1]))
     return distinct[:-1]
 
