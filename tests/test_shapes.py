@@ -169,6 +169,15 @@ def test_surface_by_hand():
     assert surface.variation == pytest.approx(5.0)
 
 
+def test_a_design_without_rows_has_functions_whose_mean_is_not_subtracted():
+    X = table()[:, [0, 3]]
+    for design in (Thresholds(X), Products(X, bins=3)):
+        w = np.random.default_rng(0).normal(size=design.shape[1])
+        found = cr.shapes(w, design[np.arange(0)])
+        assert found.constant == 0.0
+        np.testing.assert_allclose(found.predict(X), design @ w, atol=EXACT)
+
+
 def test_a_pair_with_a_constant_feature_has_no_surface():
     X = np.array([[7.0, 0.0, 0.0], [7.0, 1.0, 0.0], [7.0, 1.0, 1.0]])
     design = Products(X, pairs=[(0, 1), (1, 2)])

@@ -358,7 +358,7 @@ def step_function_of(
     cuts = len(levels.cuts)
     counts = np.bincount(codes, minlength=levels.levels)
     table = levels.table(weights)
-    constant = float(counts @ table) / len(codes)
+    constant = float(counts @ table) / max(len(codes), 1)
     if levels.categorical:
         return StepFunction(
             *(levels, read_only(table - constant), constant, levels.cuts),
@@ -389,7 +389,7 @@ def surface_of(
     # a row passes as many of the used thresholds as are below its level
     places = [np.searchsorted(own, code, side="left") for own, code in zip(used, codes, strict=True)]
     counts = np.bincount(places[0] * values.shape[1] + places[1], minlength=values.size)
-    constant = float(counts @ values.ravel()) / len(codes[0])
+    constant = float(counts @ values.ravel()) / max(len(codes[0]), 1)
     first, second = (
         replace(level, cuts=read_only(level.cuts[own])) for level, own in zip(levels, used, strict=True)
     )
