@@ -663,6 +663,9 @@ def test_bad_pieces_are_refused_with_their_number_file_and_row(tmp_path):
         np.savez(tmp_path / "longer.npz", **({"X": X, "y": y} | {name: entries}))
         with pytest.raises(ValueError, match=rf"{name} in .*longer.npz has shape .*expected \(240,\)"):
             Chunks.from_files(tmp_path / "longer.npz")
+    np.savez(tmp_path / "objects.npz", X=X, y=np.where(y, "yes", "no").astype(object))
+    with pytest.raises(ValueError, match=r"y in .*objects.npz cannot be read \(Object arrays"):
+        Chunks.from_files(tmp_path / "objects.npz")
     (tmp_path / "text.npy").write_text("hello")
     with pytest.raises(ValueError, match="cannot be read as a file of numpy"):
         Chunks.from_files(tmp_path / "text.npy")

@@ -222,7 +222,8 @@ class TableData:
     y : ndarray, shape (n,)
         The labels: numbers, or strings if one entry is not a number.
     qid : ndarray or None, shape (n,)
-        The query of each row, of the same types as ``y``; None without a column of queries.
+        The query of each row, of the same types as ``y``, and strings where a number is 2**53 or more, which floats do
+        not tell from its neighbours; None without a column of queries.
     names : tuple of str
         Names of the columns of X.
 

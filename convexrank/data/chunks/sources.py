@@ -151,8 +151,10 @@ class Files:
                     raise ValueError(
                         f"{file} has the arrays {sorted(held)}, expected X, y and, for queries, qid."
                     )
-                y, qid = (held[name] if labels and name in held else None for name in ("y", "qid"))
-                X = _matrix(held["X"], file)
+                y, qid = (
+                    _held(held, name, file) if labels and name in held else None for name in ("y", "qid")
+                )
+                X = _matrix(_held(held, "X", file), file)
         else:
             y, qid = (_loaded(names[number]) if labels and names else None for names in (self.y, self.qid))
             X = _matrix(_loaded(file), file)
@@ -176,6 +178,15 @@ def _loaded(file: str) -> Any:
     except (ValueError, EOFError) as error:
         raise ValueError(
             f"{file} cannot be read as a file of numpy ({error}); write it with numpy.save."
+        ) from error
+
+
+def _held(arrays: Any, name: str, file: str) -> Any:
+    try:
+        return arrays[name]
+    except ValueError as error:
+        raise ValueError(
+            f"{name} in {file} cannot be read ({error}); write it with a type of numpy, such as y.astype(str)."
         ) from error
 
 
