@@ -254,6 +254,7 @@ def test_widths_shrink_where_steps_promise_little_though_slopes_are_large(monkey
     problem = cr.problems.RankDiscount(X, y, "identity", "hinge", qid=np.arange(20_000) // 10, l2=1e-3)
     found = problem.solve("continuation")
     monkeypatch.setattr(continuation, "_LITTLE", 0.0)
+    monkeypatch.setattr(continuation, "_LITTLE_AHEAD", 0.0)
     slower = problem.solve("continuation")
     assert found.converged
     assert 5 * found.iterations < 4 * slower.iterations

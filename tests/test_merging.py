@@ -14,6 +14,7 @@ from convexrank.modelling.kernels.highest import border_of
 from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, numbered
 from convexrank.problems import _formulation
 from convexrank.problems._formulation import merged_rows
+from convexrank.problems._smoothed_weights import _some
 from convexrank.solvers.descent import continuation
 from tests.tolerances import tolerance
 
@@ -95,13 +96,16 @@ def test_rows_merged_with_those_of_another_list_are_told(name):
 @pytest.mark.parametrize("name", ["PartialAUC hinge", "PartialAUC squared"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_low_rows_are_merged_where_the_highest_sums_count(name, weighted):
-    """Every positive stands alone, and the negatives that count, at all points where a round began."""
+    """The negatives that count stand alone, where rounds began, and each positive that is not beyond all of them."""
     X, y = drawn()
     weights = np.random.default_rng(2).integers(0, 3, size=len(y)).astype(float) if weighted else None
     problem, points = MAKERS[name](X, y, l2=0.1, sample_weight=weights), directions(4)
     first, sides = problem._merged(points[0], 0.02, None)
     assert first.rows < 0.4 * problem.rows
-    assert first.y.sum() == (y if weights is None else y[weights > 0.0]).sum()
+    weights = np.ones(len(y)) if weights is None else weights
+    assert first.sample_weight @ first.y == pytest.approx(weights @ y)
+    positives = np.count_nonzero(weights * y)
+    assert (first.y.sum() < positives) if name == "PartialAUC hinge" else (first.y.sum() == positives)
     assert first.objective(points[0]) == pytest.approx(problem.objective(points[0]), rel=SUMS)
     below = [problem.objective(w) - first.objective(w) for w in points]
     assert min(below) >= -SUMS
@@ -141,6 +145,16 @@ def test_rows_are_merged_by_their_weights_sparse_rows_too():
     np.testing.assert_allclose(
         merged_rows(sparse.csr_array(X), groups, weights)[0].toarray(), truth, rtol=SUMS
     )
+
+
+def test_a_heavy_row_stands_for_itself_where_some_stand_for_all():
+    weights = np.r_[np.ones(9_999), 5e4]
+    places, found = _some(weights, 500)
+    assert len(places) <= 501
+    assert found[places == 9_999] == 5e4
+    assert found.sum() == pytest.approx(weights.sum())
+    same, as_given = _some(weights, 10_000)
+    np.testing.assert_array_equal(weights[same], as_given)
 
 
 def test_numbers_are_places_among_the_different_ones():
@@ -280,10 +294,11 @@ def test_rounds_at_a_trivial_minimum_go_on_from_where_rows_differ(by_steps, monk
 @pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 is the minimum
 def test_rounds_look_at_the_point_that_has_the_bound(by_steps, monkeypatch):
     """The planted bug: the last point is looked at, whose own bound may be far lower."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(5)
     X = rng.normal(size=(60_000, 20))
     signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
-    problem = P.RmaxPush(X, (signal > np.quantile(signal, 0.9)).astype(int), "hinge", l2=1e-4)
+    y = (signal > np.quantile(signal, 0.9)).astype(int)
+    problem = P.SpectralPush(X, y, ("top", 0.05), "hinge", l2=1e-3)
     alone = cr.solvers.Continuation(hand_over=False)
     found = problem.solve(alone)
     assert found.converged

@@ -104,6 +104,28 @@ def test_of_many_rows_those_that_may_be_the_highest_tell(name, monkeypatch):
     assert solution.iterations == 0
 
 
+@pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 is the minimum
+def test_where_few_rows_do_not_tell_another_width_is_not_tried(monkeypatch):
+    """That is of use where rounding hides which point is flat."""
+    rng = np.random.default_rng(31)
+    X = rng.normal(size=(300_000, 20))
+    signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
+    problem = P.TopPush(X, (signal > np.quantile(signal, 0.9)).astype(int), l2=1e-3)
+    looks, whole = [], minimum_at_zero.place_at
+
+    def counted(part, w, width):
+        looks.append(part is problem)
+        return whole(part, w, width)
+
+    monkeypatch.setattr(minimum_at_zero, "place_at", counted)
+    assert minimum_at_zero.minimum_at_zero(problem) is not None
+    few = sum(looks)
+    looks.clear()
+    monkeypatch.setattr(minimum_at_zero, "_FAR", np.inf)
+    assert minimum_at_zero.minimum_at_zero(problem) is not None
+    assert few < sum(looks)
+
+
 def test_other_forms_are_not_asked():
     X, y = rows(300)
     by_query = P.RmaxPush(X, y, qid=np.arange(300) % 3, l2=0.1)

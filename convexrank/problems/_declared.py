@@ -441,7 +441,7 @@ class Declared(LinearScores):
 
         with np.errstate(over="ignore", invalid="ignore"):  # quotients by a width of almost 0
             near = self._smoothed_risks.smoothing.near(scores, width)
-            offset, slopes = below(near.program, near.there(scores, width)[0], scores)
+            offset, slopes = below(near.program, near.with_shares(scores, width), scores)
         return offset + float(slopes @ scores), slopes
 
     def _ball_below(self, scores: Any, width: float) -> Any:
@@ -451,7 +451,7 @@ class Declared(LinearScores):
         from convexrank.proof.balls import ZERO, Tangent
 
         scores = as_objects(scores)
-        smooth, _ = self._smoothed_risks.smoothing.there(scores.astype(float), width)
+        smooth = self._smoothed_risks.smoothing.with_shares(scores.astype(float), width)
         offset, slopes = below_in_balls(self.program, smooth, scores)
         return Tangent(offset + (slopes * scores).sum(), list(slopes), ZERO)
 

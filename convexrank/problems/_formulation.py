@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import dense, held_as, stacked
+from convexrank.backend.design import dense, held_as, rows_of, stacked
 from convexrank.data import (
     QueryGroups,
     as_groups,
@@ -106,12 +106,14 @@ def merged_rows(X: Any, groups: Array, weights: Array | None) -> tuple[Any, Arra
     )
     first = np.array([np.argmax(group == number) for number in kept], dtype=np.intp)
     sums = sparse.csc_array((weights, group, np.arange(len(group) + 1)), shape=(len(wholes), len(group))) @ X
-    rows, means = X[alone], (dense(sums)[kept] / wholes[kept, None]).astype(X.dtype)
-    return (
-        stacked([rows, means]),
-        np.concatenate([alone, first]),
-        np.concatenate([weights[alone], wholes[kept]]),
-    )
+    means = (dense(sums)[kept] / wholes[kept, None]).astype(X.dtype)
+    places = np.concatenate([alone, first])
+    if isinstance(X, np.ndarray):  # without a copy
+        rows = rows_of(X, places)
+        rows[len(alone) :] = means
+    else:
+        rows = stacked([X[alone], means])
+    return rows, places, np.concatenate([weights[alone], wholes[kept]])
 
 
 # Rows per column of a sample that only has to give a start.
@@ -317,7 +319,7 @@ class Formulation(Declared):
 
     def _standing_for_all(self, some: Array, counts: Array) -> Self:
         weights = counts if self.sample_weight is None else counts * self.sample_weight[some]
-        return self._of_rows(self.X[some], some, weights)
+        return self._of_rows(rows_of(self.X, some), some, weights)
 
     @cached_property
     def _smoothed_risks(self) -> SmoothedRisks:  # type: ignore[override]
@@ -450,6 +452,8 @@ class Formulation(Declared):
 
     def _numbered(self, parts: list[tuple[Any, Any]]) -> Array:
         """Return the groups of all rows, given those of each query."""
+        if len(parts) == 1 and isinstance(parts[0][0], slice) and np.ndim(parts[0][1]):
+            return parts[0][1]
         found, first = np.full(self.rows, LEFT_OUT), 0
         for rows, groups in parts:
             found[rows] = np.where(groups < 0, groups, groups + first)

@@ -16,6 +16,7 @@ from convexrank.backend.design import (
     entries,
     gram_of_rows,
     is_sparse,
+    rows_of,
     scaled,
     squares_times,
     times,
@@ -214,7 +215,7 @@ class _Whole:
             low, moving = places[: len(low)], places[len(low) :]
             among = kernel_among(kernel, node, scores, ups.start + up, lows.start + both)
             sides = (node.upper_axis, ups.start + up), (node.axis, lows.start + both)
-            upper, rows = (dense(X[axis.rows[places]]) for axis, places in sides)
+            upper, rows = (dense(rows_of(X, axis.rows[places])) for axis, places in sides)
             centre = upper.mean(axis=0) if a == b else 0.0  # an offset of the features cancels
             upper, rows = upper - centre, rows - centre
             slopes, bends = among.of_columns(weights[:, None] * np.insert(upper, 0, 1.0, axis=1))
@@ -418,9 +419,14 @@ class _Listed:
 def _some(weights: Array, most: int) -> tuple[Array, Array]:
     """Return the places of every so many-th of the rows with a weight, and weights of these that add up to the same."""
     places = np.flatnonzero(weights)
-    places = places[:: -(-len(places) // most) or 1]
-    some = weights[places]
-    return places, some * (np.add.reduce(weights) / np.add.reduce(some)) if len(places) else some
+    if len(places) <= most:
+        return places, weights[places]
+    heavy = weights[places] > _HEAVY * weights[places].mean()  # as merged rows are, each of which counts
+    light = places[~heavy]
+    kept = light[:: -(-len(light) // most)]
+    factor = np.add.reduce(weights[light]) / np.add.reduce(weights[kept])
+    found = np.append(kept, places[heavy])
+    return found, weights[found] * np.append(np.full(len(kept), factor), np.ones(len(found) - len(kept)))
 
 
 def _scaled(factors: Array, rows: Any) -> Any:

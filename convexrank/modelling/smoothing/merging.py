@@ -234,13 +234,17 @@ def groups_of_low_rows(
     found: Any = highest_sums(program)
     top: Any = program.nodes[found.top]
     rows, lower = top.over.rows, scores[top.over.rows]
-    count = int(np.count_nonzero(lower >= border_of(top, lower)[0])) + int(share * program.rows)
+    border = border_of(top, lower)[0]
+    count = int(np.count_nonzero(lower >= border)) + int(share * program.rows)
     if count >= len(rows):
         return None
     groups = np.full(program.rows, LEFT_OUT)
     for _, one in program.leaves:
         groups[one.axis.places] = ALONE
-    groups[rows[lower < highest_at(lower, count)]] = 0
+    lowest, sums = highest_at(lower, count), program.nodes[found.sums]
+    groups[rows[lower < lowest]] = 0
+    if _degree(sums.function) == 1:  # beyond the kink with all lower rows that stand alone
+        groups[sums.upper_axis.places[scores[sums.upper_axis.places] < 1.0 + lowest]] = 1
     if before is not None:
         groups[before == ALONE] = ALONE
     return groups, groups

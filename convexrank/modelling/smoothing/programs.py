@@ -187,6 +187,11 @@ class Smoothing:
             self._last = width, self.program.with_atoms(atoms)
         return self._last[1]
 
+    def with_shares(self, scores: Array, width: float) -> Program:
+        """Return the smooth program of a width, with the shares of means at scores."""
+        made = self.at(width)
+        return settled(made, self.means, scores)[0] if self.means else made
+
     def there(self, scores: Array, width: float) -> tuple[Program, State]:
         """Return the smooth program of a width at scores, with the shares of means there, and its state."""
         made = self.at(width)

@@ -148,7 +148,7 @@ class DeclaredConjugate:
         """Return the v of scores; for a risk with kinks, of the risk smoothed by the width."""
         program = self.program
         if self._smoothing is not None and width > 0.0:
-            program, _ = self._smoothing.there(scores, width)
+            program = self._smoothing.with_shares(scores, width)
         return np.concatenate(self._in_order(multipliers(program, scores)))
 
     def model(self, v: Any) -> tuple[Any, list[Any]]:

@@ -25,7 +25,6 @@ from convexrank.solvers.descent.smoothed.states import (
     at_width,
     begun,
     first_width,
-    gap_of,
     looked,
     narrowest,
     paced,
@@ -45,20 +44,21 @@ _CLOSER = 0.6
 # A step that promises no more than this share of what the smoothing costs is not taken, where that is still too much:
 # what the slope and l2 alone say of the gain is far more where few rows of heavy tails bend the objective.
 _LITTLE = 1e-3
+# The same with so many rows for each unknown, where the step before left no more than this share of the error: the next
+# width gains what a step would. Of fewer rows, those near a kink decide what the path's tangent is.
+_LITTLE_AHEAD, _NEARER, _ROWS = 1.0, 0.03, 500
+# A width that costs no more than this share of the tolerance is kept, if not for too many steps.
+_KEPT = 0.8
 # Newton steps at a width after which it is raised again.
 _PATIENCE = 8
 # Newton steps at a width of many unknowns after which quasi-Newton steps go on.
 _WIDE_PATIENCE = 4
-# The gap on so many rows that is enough to begin with more of them; and how much smaller it is to be on merged rows.
-_ROUGH, _FEWEST, _SMALLER = 1e-2, 4_000, 1e-3
+# The gap on so many rows that is enough to begin with more of them; the share of the tolerance to reach on merged rows.
+_ROUGH, _FEWEST, _LEAST = 1e-2, 4_000, 0.9
 # The least share of rows that stands alone, by what it changes after a round, and the most; how many rounds there are.
 _LEAST_ALONE, _FEWER, _MORE, _MOST, _ROUNDS = 0.008, 0.2, 2.0, 0.35, 8
-# Where the gap with all rows is no more than so many times that with merged ones these are solved with on.
-_AS_GOOD = 3.0
 # At so many widths of a part the limit is not tried first: of many rows it is seldom an answer.
 _USELESS = 3
-# A part of so many rows is solved with some of them merged in its turn.
-_SMALL = 10_000
 # The tolerance until that of the run is known.
 _USUAL = 1e-8
 # The limit at width 0 is the next point if it is no farther from that of the width than this share of its length.
@@ -168,18 +168,12 @@ class Continuation:
         merged = problem.face(Mergeable).at(w, share, path.sides)
         if merged is None:
             return None
-        (part, sides), least = merged, 0.5 * (state.tol or _USUAL)
+        (part, sides), least = merged, _LEAST * (state.tol or _USUAL)
         first = begun(part, w, min(_WIDER * width, first_width(problem)), self.shrink, _USELESS)
         scale = scale_of(path.best)
         gap = min((path.best - path.lower) / scale, path.expected)
-        goal = max(least, _SMALLER * gap)
-        found = self._solved(part, first, goal)
-        seen = looked(problem, found, goal * scale)
-        if goal > least and gap_of(seen) <= _AS_GOOD * goal * scale:  # the same rows do for all digits
-            if part.face(Mergeable).rows >= _SMALL:  # it goes on with fewer rows alone
-                found = replace(found, memory=replace(found.memory, rounds=_ROUNDS, share=_FEWER))
-            found = self._solved(part, found, least)
-            seen = looked(problem, found, least * scale)
+        found = self._solved(part, first, least)
+        seen = looked(problem, found, least * scale)
         last = found.memory.here
         # at a trivial minimum, near 0, all rows tie: which are highest on the way there is what multipliers depend on
         beside = float(np.linalg.norm(found.x - last.w)) <= _BESIDE * float(np.linalg.norm(last.w))
@@ -251,7 +245,10 @@ class Continuation:
                 memory = replace(path, here=here, rounds=0)
                 found = self._on_path(problem, replace(state, memory=memory))
             return found
-        if here.error <= (_CLOSER if path.by_secants else _SHARE) * here.lag or path.steady:
+        enough = (state.tol or _USUAL) * scale_of(path.best)
+        kept = here.lag <= _KEPT * enough and path.steps < _PATIENCE
+        settled = here.error <= (_CLOSER if path.by_secants else _SHARE) * here.lag
+        if (settled and not kept) or path.steady:
             return self._narrower(problem, path, state)
         wide = len(here.w) > self.dense or (state.iteration > _SOON and _is_square(problem, here.w))
         if path.by_secants or (path.steps >= _WIDE_PATIENCE and wide):
@@ -260,17 +257,26 @@ class Continuation:
             wider = replace(path, shrink=math.sqrt(path.shrink))
             return at_width(problem, wider, path.settled, path.settled.width * wider.shrink, state)
         # of as many unknowns as rows l2 alone decides how long most of a step is
-        smoothed = here.lag > (state.tol or _USUAL) * scale_of(path.best) and not _is_square(problem, here.w)
-        direction = -System(here, self.dense).solve(here.gradient)
-        if smoothed and path.steps and -float(here.gradient @ direction) <= _LITTLE * here.lag:
-            return self._narrower(problem, path, state)
+        smoothed = here.lag > enough and not _is_square(problem, here.w)
+        system = System(here, self.dense)
+        direction = -system.solve(here.gradient)
+        ahead = path.nearer <= _NEARER and cast("Exact", problem).rows >= _ROWS * len(here.w)
+        little = _LITTLE_AHEAD if ahead else _LITTLE
+        if smoothed and path.steps and -float(here.gradient @ direction) <= little * here.lag:
+            return self._narrower(problem, path, state, (system, -direction))
         found = searched(problem, here, direction)
         if found is None:
             return advanced(replace(path, steady=True), state, [])
-        return advanced(replace(path, here=found, steps=path.steps + 1), state, [found])
+        nearer = found.error / here.error if here.error > 0.0 else 1.0
+        return advanced(replace(path, here=found, steps=path.steps + 1, nearer=nearer), state, [found])
 
-    def _narrower(self, problem: Convex, path: Path, state: State) -> State:
-        """Follow the path to a smaller width; the end of its tangent at width 0 may be the answer."""
+    def _narrower(
+        self, problem: Convex, path: Path, state: State, known: tuple[System, Array] | None = None
+    ) -> State:
+        """Follow the path to a smaller width; the end of its tangent at width 0 may be the answer.
+
+        The system here and its solution for the gradient may be known.
+        """
         here = path.here
         if here.width <= path.narrowest:
             return replace(state, stalled=True)
@@ -279,8 +285,9 @@ class Continuation:
         if path.by_secants:  # the tangent would take two systems
             settled = Settled(here.w, here.objective, here.lag, here.w, np.zeros_like(here.w), here.width)
             return at_width(problem, path, settled, here.width * path.shrink, state)
-        system = System(here, self.dense)
-        towards, drift = system.solve(here.gradient), system.solve(here.found.drift())
+        system = System(here, self.dense) if known is None else known[0]
+        towards = system.solve(here.gradient) if known is None else known[1]
+        drift = system.solve(here.found.drift())
         settled = Settled(here.w, here.objective, here.lag, here.w - towards, drift, here.width)
         return at_width(problem, path, settled, here.width * path.shrink, state)
 

@@ -20,7 +20,7 @@ Array = np.ndarray
 # The width shrinks by so many factors after one that took a step, or two.
 _ONE_STEP, _TWO_STEPS = 2.2, 1.5
 # What the smoothing may cost, as a share of the tolerance; where it is nearly that the width shrinks as ever.
-_ENOUGH, _NEARLY = 0.4, 0.7
+_ENOUGH, _NEARLY = 0.6, 0.9
 # Widths below this share of the first are rounding.
 _NARROWEST = 1e-13
 # Steps without a better value or bound after which there is none to be had.
@@ -57,6 +57,7 @@ class Path:
     shrink: float
     settled: Settled | None = None
     steps: int = 0  # at this width
+    nearer: float = 1.0  # the share of the error that the last step at this width left
     steady: bool = False  # rounding hides any descent at this width
     by_secants: bool = False  # in the place of Newton's method
     pairs: tuple[tuple[Array, Array, float], ...] = ()  # of secants at this width
