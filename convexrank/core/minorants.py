@@ -27,6 +27,28 @@ def has_conic_solver() -> bool:
     return find_spec("clarabel") is not None
 
 
+class _Limits:
+    """Rows of a sparse matrix and what each product is at most; blocks that are joined would take many times longer."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.most: list[Array] = []
+        self._entries: list[tuple[Array, Array, Array]] = []
+
+    def add(self, most: Array, *entries: tuple[Array, Array, Array]) -> None:
+        """Add rows; entries are given by their rows among these, columns and values."""
+        self._entries += [(rows + self.count, columns, values) for rows, columns, values in entries]
+        self.most.append(most)
+        self.count += len(most)
+
+    def matrix(self, width: int) -> sparse.csc_matrix:
+        """Return the matrix."""
+        rows, columns, values = map(np.concatenate, zip(*self._entries, strict=True))
+        order = np.lexsort((rows, columns))
+        starts = np.searchsorted(columns[order], np.arange(width + 1))
+        return sparse.csc_matrix((values[order], rows[order], starts), shape=(self.count, width))
+
+
 def model_minimum(
     heights: Array,
     slopes: Array,
@@ -66,33 +88,36 @@ def model_minimum(
     count, d = slopes.shape
     sized = penalty.l1 > 0 or isinstance(penalty.ball, L1Ball)
     size = d + 1 + (d if sized else 0)
-    quadratic = sparse.diags_array(np.r_[np.full(d, penalty.curvatures / scale), np.zeros(size - d)])
-    pull = np.full(d, penalty.strengths / scale) if sized else np.empty(0)
-    linear = np.r_[penalty.curvatures / scale * centre, 1.0, pull]
-    step: Any = sparse.eye_array(d, size, format="csr")
-    sizes: Any = sparse.eye_array(d, size, k=d + 1, format="csr")
-    below = np.hstack([slopes / scale, np.full((count, 1), -1.0), np.zeros((count, size - d - 1))])
-    # rows of variables, and what each is at most
-    limits: list[tuple[Any, Array]] = [(sparse.csr_array(below), (heights.max() - heights) / scale)]
+    curvature, strength = (
+        np.broadcast_to(part, d) / scale for part in (penalty.curvatures, penalty.strengths)
+    )
+    linear = np.concatenate([curvature * centre, (1.0,), strength if sized else ()])
+    steps, sizes, ones, divided = np.arange(d), np.arange(d + 1, size), np.ones(d), slopes / scale
+    limits, (rows, columns) = _Limits(), divided.nonzero()
+    rises = np.arange(count), np.full(count, d), np.full(count, -1.0)
+    limits.add((heights.max() - heights) / scale, (rows, columns, divided[rows, columns]), rises)
     if sized:
-        limits += [(step - sizes, -centre), (-step - sizes, centre)]
+        for sign in (1.0, -1.0):
+            limits.add(-sign * centre, (steps, steps, sign * ones), (steps, sizes, -ones))
     if isinstance(penalty.ball, L1Ball):
-        limits.append((sparse.csr_array(np.ones((1, d)) @ sizes), np.array([penalty.ball.radius])))
+        limits.add(np.array([penalty.ball.radius]), (np.zeros(d, np.intp), sizes, ones))
     if penalty.nonnegative is not None:
-        limits.append((-step[np.flatnonzero(penalty.nonnegative)], centre[penalty.nonnegative]))
-    cones = [clarabel.NonnegativeConeT(sum(len(most) for _, most in limits))]
+        kept = np.flatnonzero(penalty.nonnegative)
+        limits.add(centre[kept], (np.arange(len(kept)), kept, -ones[kept]))
+    cones = [clarabel.NonnegativeConeT(limits.count)]
     reach = penalty.ball.radius if isinstance(penalty.ball, L2Ball) else radius
     for start, distance in ((centre, reach), (np.zeros(d), trust)):
         if math.isfinite(distance):
-            limits.append((sparse.vstack([sparse.csr_array((1, size)), -step]), np.r_[distance, start]))
+            limits.add(np.concatenate([(distance,), start]), (steps + 1, steps, -ones))
             cones.append(clarabel.SecondOrderConeT(d + 1))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOL
-    matrix, right = sparse.vstack([rows for rows, _ in limits]), np.concatenate([most for _, most in limits])
-    answer = clarabel.DefaultSolver(
-        sparse.csc_matrix(quadratic), linear, sparse.csc_matrix(matrix), right, cones, settings
-    ).solve()
+    bent = np.flatnonzero(curvature)
+    starts = np.searchsorted(bent, np.arange(size + 1))
+    quadratic = sparse.csc_matrix((curvature[bent], bent, starts), shape=(size, size))
+    matrix, right = limits.matrix(size), np.concatenate(limits.most)
+    answer = clarabel.DefaultSolver(quadratic, linear, matrix, right, cones, settings).solve()
     moved, weights = np.array(answer.x[:d]), np.maximum(np.array(answer.z[:count]), 0.0)
     usable = np.isfinite(weights).all() and weights.sum() > 0 and np.isfinite(moved).all()
     return (weights / weights.sum(), centre + moved) if usable else None
