@@ -61,6 +61,9 @@ class Checker(doctest.OutputChecker):
 
 def run(test):
     """Run one doctest; return how many examples it has, and the report of those that failed."""
+    # the runner makes a debugger for each test, which looks up the dates of all files read so far
+    if not test.examples:
+        return 0, ""
     report = []
     runner = doctest.DocTestRunner(Checker(), verbose=False, optionflags=OPTIONS)
     outcome = runner.run(test, out=report.append, clear_globs=False)
