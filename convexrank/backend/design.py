@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -147,7 +148,14 @@ def is_sparse(matrix: Any) -> bool:
 def picks(places: Array, count: int, weights: Any = 1.0) -> sparse.csr_array:
     """Return the matrix, of ``count`` columns, whose product with a vector is its entries at places, times weights."""
     n = len(places)
-    return sparse.csr_array((np.full(n, weights), (np.arange(n), places)), shape=(n, count))
+    return sparse.csr_array((np.full(n, weights), places, np.arange(n + 1)), shape=(n, count))
+
+
+def with_entries(matrix: Any, values: Array) -> Any:
+    """Return a sparse matrix with other entries in the same places, at which scipy's constructor would look again."""
+    found = copy(matrix)
+    found.data = values
+    return found
 
 
 def unpacked(matrix: Any) -> Array:
@@ -226,12 +234,20 @@ def weighted_gram(rows: Any, weights: Array) -> Array:
 
 def scaled(rows: Any, factors: Array) -> Any:
     """Return rows times a factor each, sparse where they are."""
-    return sparse.diags_array(factors) @ rows if sparse.issparse(rows) else factors[:, None] * rows
+    if not sparse.issparse(rows):
+        return factors[:, None] * rows
+    if type(rows) is sparse.csr_array:
+        return with_entries(rows, rows.data * factors.repeat(np.diff(rows.indptr)))
+    return sparse.diags_array(factors) @ rows
 
 
 def in_units(rows: Any, units: Array) -> Any:
     """Return rows with columns times units, sparse where they are."""
-    return rows @ sparse.diags_array(units) if sparse.issparse(rows) else rows * units
+    if not sparse.issparse(rows):
+        return rows * units
+    if type(rows) is sparse.csr_array:
+        return with_entries(rows, rows.data * units[rows.indices])
+    return rows @ sparse.diags_array(units)
 
 
 def extremes(matrix: Any) -> tuple[Array, Array]:
@@ -324,7 +340,7 @@ def row_lengths(matrix: Any, units: Array | None = None) -> Array:
     if not isinstance(matrix, np.ndarray):
         rows = sparse.csr_array(matrix)
         values = rows.data.astype(np.float64, copy=False)
-        squares = sparse.csr_array((values * values, rows.indices, rows.indptr), shape=rows.shape)
+        squares = with_entries(rows, values * values)
         return np.sqrt(squares @ (np.ones(matrix.shape[1]) if units is None else units**2))
     if units is None and matrix.dtype == np.float64:
         return np.sqrt(np.vecdot(matrix, matrix))
@@ -337,7 +353,7 @@ def squares_times(rows: Any, weights: Array | None) -> Array:
     """Return Σ c x² over rows x, entry by entry; c is 1 where no weights are given."""
     if not isinstance(rows, np.ndarray):
         values = rows.data.astype(np.float64, copy=False)
-        squares = sparse.csr_array((values * values, rows.indices, rows.indptr), shape=rows.shape)
+        squares = with_entries(rows, values * values)
         return np.asarray(squares.T @ (np.ones(rows.shape[0]) if weights is None else weights))
     if weights is None:
         return np.einsum("ij,ij->j", rows, rows, dtype=np.float64)
