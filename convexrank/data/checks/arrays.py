@@ -191,11 +191,12 @@ def check_vector(
     if (
         type(values) is np.ndarray
         and values.dtype == dtype
-        and values.shape == (length,)
+        and values.ndim == 1
+        and (length is None or len(values) == length)
         and most == math.inf
     ):
         # the usual case, without detours: solvers ask at each step
-        if length and np.isfinite(values).all():
+        if len(values) and np.isfinite(values).all():
             return values
     vector = _real_array(values, name, dtype)
     _check_vector_shape(vector, length, name, each)
