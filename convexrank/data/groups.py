@@ -241,12 +241,17 @@ class QueryGroups:
         """Return the smallest of the values of each query, laid out query by query."""
         return self._reduced(np.minimum, values, empty)
 
-    def _reduced(self, ufunc: np.ufunc, values: Array, empty: float) -> Array:
-        values = np.asarray(values)
-        # reduceat returns the entry at the start for an empty stretch, so those are left out
+    @cached_property
+    def _filled(self) -> tuple[Array, Array]:
+        """Whether each query has rows, and where those that have begin."""
         filled = self.sizes > 0
-        reduced = ufunc.reduceat(values, self.offsets[:-1][filled], axis=0) if filled.any() else values[:0]
-        if filled.all():
+        return filled, self.offsets[:-1][filled]
+
+    def _reduced(self, ufunc: np.ufunc, values: Array, empty: float) -> Array:
+        values, (filled, starts) = np.asarray(values), self._filled
+        # reduceat returns the entry at the start for an empty stretch, so those are left out
+        reduced = ufunc.reduceat(values, starts, axis=0) if len(starts) else values[:0]
+        if len(starts) == len(filled):
             return reduced
         result = np.full((len(self), *values.shape[1:]), empty, dtype=np.result_type(values, type(empty)))
         result[filled] = reduced
