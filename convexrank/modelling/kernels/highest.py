@@ -64,13 +64,14 @@ def nearest_shares(node: Highest, x: Array) -> Array:
         if isinstance(node, Maximum):
             fixed = low
         else:
-            caps = np.broadcast_to(cap if query is None else cap[query], near.shape)
+            caps = cap if query is None else cap[query]
             high = near > caps
             off = _sums(np.where(low, near, 0.0) + np.where(high, near - caps, 0.0), a, query, count)
             side = off if query is None else off[query]  # where it is 0, both sides are off by the same
             high &= side >= 0.0
             fixed = (low & (side <= 0.0)) | high
-            shares[free[high]] = caps[high] if a is None else a[high] * caps[high]
+            largest = caps if query is None else caps[high]
+            shares[free[high]] = largest if a is None else a[high] * largest
             rest -= cap * _sums(high * 1.0, a, query, count)
         if not fixed.any():
             shares[free] = near if a is None else a * near
