@@ -45,12 +45,12 @@ def _distance(matrix: Array) -> float:
 def _nearest(pair: Array, theta: Array) -> Array:
     """Columns that minimise φ(t) − ⟨t, θ⟩ on every segment, by bisection; θ is one vector, or one for each node."""
     direction, pulls = pair[1] - pair[0], theta.reshape(3, -1)
-    low, high = np.zeros(3), np.ones(3)
+    middle, step = np.full(3, 0.5), 0.5
     for _ in range(32):
-        middle = 0.5 * (low + high)
-        rising = np.sum(direction * (np.log(_mixed(pair, middle)) - pulls), axis=0) > 0
-        low, high = np.where(rising, low, middle), np.where(rising, middle, high)
-    return _mixed(pair, 0.5 * (low + high))
+        step *= 0.5
+        rising = np.add.reduce(direction * (np.log(_mixed(pair, middle)) - pulls)) > 0
+        middle = middle + np.where(rising, -step, step)
+    return _mixed(pair, middle)
 
 
 def _grid(steps: int) -> list[Array]:
