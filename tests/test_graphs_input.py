@@ -115,6 +115,13 @@ def test_long_lists_are_read_as_short_ones(tmp_path, monkeypatch, options, delim
     assert min(fast) > 5
 
 
+@pytest.mark.parametrize("long", [0, 10**9])
+def test_a_weight_with_an_underscore_is_no_number(tmp_path, monkeypatch, long):
+    file = tmp_path / "edges.csv"
+    file.write_text("a,b,1_0\nb,c,2\n")
+    assert "line 1: the weight is '1_0'" in read_with(monkeypatch, file, long, weighted=True)
+
+
 def test_a_long_list_that_cannot_be_unpacked_is_refused_with_the_line(tmp_path, monkeypatch):
     file, whole = (
         tmp_path / "edges.csv.gz",

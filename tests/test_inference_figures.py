@@ -33,12 +33,29 @@ def test_band_display_draws_the_band(curve):
     band = make(y, s, level=0.9)
     display = plotting.BandDisplay.from_predictions(y, s, curve=curve, level=0.9, name="mine")
     np.testing.assert_array_equal(display.line_.get_ydata(), band.estimate)
-    corners = display.area_.get_paths()[0].vertices
-    for ends in (band.lower, band.upper):
-        points = {(round(x, 9), round(h, 9)) for x, h in corners}
-        assert {(round(x, 9), round(h, 9)) for x, h in zip(band.x, ends, strict=True)} <= points
+    heights = {round(x, 9): [] for x in band.x}
+    for x, height in display.area_.get_paths()[0].vertices:
+        heights[round(x, 9)].append(height)
+    low, high = np.transpose([(min(own), max(own)) for own in heights.values()])
+    assert (low <= band.lower).all()
+    assert (high >= band.upper).all()
+    assert np.isin(low, band.lower).all()
+    assert np.isin(high, band.upper).all()
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == band.axes
     assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["mine", "90 % band"]
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_between_its_places_a_band_is_drawn_as_wide_as_it_is(n):
+    """Of few rows a step is high: straight lines between the places are inside the band by up to .2."""
+    y, s = sample(n, 3)
+    at = np.linspace(0.0, 1.0, 401)[1::2]  # in the middle between two places
+    band, (drawn,) = (
+        inference.roc_band(y, s, at=at),
+        plotting.BandDisplay.from_predictions(y, s).area_.get_paths(),
+    )
+    for ends in (band.lower + 1e-9, band.upper - 1e-9):
+        assert drawn.contains_points(np.c_[at, ends]).all()
 
 
 def test_displays_are_drawn_again_on_given_axes():

@@ -54,7 +54,7 @@ def read_long(
         )  # fmt: skip
         if frame.shape[1] != 2 + weighted:
             return None
-        weight = np.array([float(text) for text in frame[2]]) if weighted else None
+        weight = np.array([_number(text) for text in frame[2]]) if weighted else None
     except (ValueError, TypeError):  # of which pandas' own errors are
         return None
     found, texts = pandas.factorize(pandas.concat([frame[0], frame[1]]), use_na_sentinel=False)
@@ -63,6 +63,11 @@ def read_long(
         return None
     places, names = named
     return places.reshape(2, -1).T, names, weight
+
+
+def _number(text: str) -> float:
+    """Read a number, of which 1_2 is none, as it is to Python alone."""
+    return float("" if "_" in text else text)
 
 
 def _stripped(found: Array, texts: Any) -> tuple[Array, list[str]] | None:
@@ -171,7 +176,7 @@ class _Form:
 
     def _weight(self, text: str, number: int) -> float:
         try:
-            return float(text)
+            return _number(text)
         except ValueError as error:
             where = f"{self.path}, line {number}"
             raise refusal(f"{where}: the weight is {text[:60]!r}, expected a number. ", *_HINT) from error

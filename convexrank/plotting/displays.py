@@ -111,8 +111,11 @@ class BandDisplay(_OneRanker):
             band.x, band.estimate, **{"linewidth": 1.6, "label": self.name and plain(self.name)} | style
         )
         label = f"{100 * band.level:.4g} % band"
+        # between two places the band is between its ends at both: lines would be narrower in the middle
+        x, lower, upper = (np.repeat(part, 2) for part in (band.x, band.lower, band.upper))
+        lower, upper = np.minimum(lower[:-2], lower[2:]), np.maximum(upper[:-2], upper[2:])
         area = panel.fill_between(
-            band.x, band.lower, band.upper, color=line.get_color(), alpha=0.18, linewidth=0, label=label
+            x[1:-1], lower, upper, color=line.get_color(), alpha=0.18, linewidth=0, label=label
         )
         panel.set(xlabel=band.axes[0], ylabel=band.axes[1], xlim=(0, 1), ylim=(0, 1.02))
         panel.grid(alpha=0.25)
