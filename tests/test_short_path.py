@@ -378,3 +378,22 @@ def test_a_second_derivative_that_is_rounding_does_not_damp_a_step(monkeypatch, 
     bends = way._bends(SimpleNamespace(hessian=hessian, steepest=here.steepest, value=here.value))
     assert bends[0] == hessian[0, 0]
     assert (bends[1] > 1e-3 * bends[0]) == (threshold is None)
+
+
+def test_no_width_begins_above_the_last_point(monkeypatch):
+    """Where kinks lead the path's tangent up, as on rows with many zeros, Newton's steps from its end may not end."""
+    rng = np.random.default_rng(2)
+    X = rng.exponential(size=(200, 10)) * (rng.random((200, 10)) < 0.2)
+    y = X @ rng.normal(size=10) + rng.normal(size=200) > 0.5
+    problem = cr.problems.RmaxPush((X - X.mean(axis=0)) / X.std(axis=0), y, "hinge", l2=1e-5)
+    rises, tangents, whole = [], [], short_path._Way.ahead
+
+    def noted(self, here, width):
+        there = whole(self, here, width)
+        rises.append(there.value - here.objective)
+        tangents.append(self.at(here.at(width), width).value - here.objective)
+        return there
+
+    monkeypatch.setattr(short_path._Way, "ahead", noted)
+    assert short_path.path_end(problem, np.zeros(10), 1e-8) is not None
+    assert max(rises) <= 0.0 < max(tangents)

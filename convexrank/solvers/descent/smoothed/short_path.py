@@ -167,7 +167,7 @@ def _followed(way: _Way, point: Array, tol: float) -> PathEnd | None:
         and idle < _IDLE
     ):
         width, patience = shrink * here.width, _PATIENCE if shrink < _SLOWEST else min(_PATIENT, steps)
-        there = way.settled(way.at(here.at(width), width), steps, patience)
+        there = way.settled(way.ahead(here, width), steps, patience)
         if there is None and best.is_within(tol):
             break
         if there is None:  # too far: a width between
@@ -348,6 +348,12 @@ class _Way:
         if self.lowest is None or there.objective < self.lowest.objective:
             self.lowest = there
         return there
+
+    def ahead(self, here: _There, width: float) -> _There:
+        """Return the point of the path's tangent at a smaller width, or this one where kinks lead the tangent up."""
+        there = self.at(here.at(width), width)
+        # at no width is this one above its objective
+        return there if there.value <= here.objective else self.at(here.w, width)
 
     def settled(self, here: _There, most: int, patience: float = math.inf) -> _Settled | None:
         """Minimise at a width; None where that takes too many steps, or none descends."""
