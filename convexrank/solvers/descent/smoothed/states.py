@@ -19,8 +19,9 @@ Array = np.ndarray
 
 # The width shrinks by so many factors after one that took a step, or two.
 _ONE_STEP, _TWO_STEPS = 2.2, 1.5
-# What the smoothing may cost, as a share of the tolerance; where it is nearly that the width shrinks as ever.
-_ENOUGH, _NEARLY = 0.6, 0.9
+# What the smoothing may cost, as a share of the tolerance; where it is nearly that the width shrinks as ever. The second
+# numbers are for quasi-Newton steps, which leave an error that needs more room.
+_ENOUGH, _NEARLY = (0.6, 0.4), (0.9, 0.7)
 # Widths below this share of the first are rounding.
 _NARROWEST = 1e-13
 # Steps without a better value or bound after which there is none to be had.
@@ -132,11 +133,12 @@ def paced(path: Path, shrink: float) -> float:
 def sufficient(path: Path, tol: float) -> float:
     """Return the factor of the width at which the smoothing is expected to cost about what it may in the end."""
     here, before = path.here, path.settled
-    share = _ENOUGH * tol * scale_of(path.best) / here.lag if here.lag > 0.0 else 1.0
+    enough, nearly = _ENOUGH[path.by_secants], _NEARLY[path.by_secants]
+    share = enough * tol * scale_of(path.best) / here.lag if here.lag > 0.0 else 1.0
     rate = 1.0
     if before is not None and 0.0 < here.lag < before.lag and here.width < before.width:
         rate = math.log(before.lag / here.lag) / math.log(before.width / here.width)
-    return share ** (1.0 / min(max(rate, 1.0), 2.0)) if share < _NEARLY else 0.0
+    return share ** (1.0 / min(max(rate, 1.0), 2.0)) if share < nearly else 0.0
 
 
 def at_width(problem: Convex, path: Path, settled: Settled, width: float, state: State) -> State:
