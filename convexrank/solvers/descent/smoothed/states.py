@@ -19,8 +19,8 @@ Array = np.ndarray
 
 # The width shrinks by so many factors after one that took a step, or two.
 _ONE_STEP, _TWO_STEPS = 2.2, 1.5
-# What the smoothing may cost, as a share of the tolerance; where it is nearly that the width shrinks as ever. The second
-# numbers are for quasi-Newton steps, which leave an error that needs more room.
+# What the smoothing may cost, as a share of the tolerance; where it is nearly that the width shrinks as ever.
+# The second is for quasi-Newton steps, which leave an error that needs more room.
 _ENOUGH, _NEARLY = (0.6, 0.4), (0.9, 0.7)
 # Widths below this share of the first are rounding.
 _NARROWEST = 1e-13
