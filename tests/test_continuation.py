@@ -246,6 +246,28 @@ def test_a_line_search_does_not_stop_beyond_a_kink():
     assert solution.status is cr.Status.CONVERGED, solution.message
 
 
+def test_widths_of_many_rows_shrink_where_a_step_came_far_nearer(monkeypatch):
+    """Before the point is settled, which takes a look more at each width."""
+    rng = np.random.default_rng(31)
+    X = rng.normal(size=(100_000, 20))
+    signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
+    y = signal > np.quantile(signal, 0.9)
+    looks, whole = [], SmoothedRisks.at
+
+    def counted(self, scores, width):
+        looks.append(len(scores))
+        return whole(self, scores, width)
+
+    monkeypatch.setattr(SmoothedRisks, "at", counted)
+    seen = []
+    for ahead in (continuation._LITTLE_AHEAD, continuation._LITTLE):
+        monkeypatch.setattr(continuation, "_LITTLE_AHEAD", ahead)
+        looks.clear()
+        assert cr.problems.PartialAUC(X, y, 0.05, "squared_hinge", l2=1e-3).solve("continuation").converged
+        seen.append(sum(looks))
+    assert seen[0] < 0.9 * seen[1]
+
+
 def test_widths_shrink_where_steps_promise_little_though_slopes_are_large(monkeypatch):
     """Heavy tails: beside their curvature l2 tells nothing of what is left. The planted bug asks l2 alone."""
     rng = np.random.default_rng(0)

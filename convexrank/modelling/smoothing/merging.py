@@ -234,8 +234,7 @@ def groups_of_low_rows(
     found: Any = highest_sums(program)
     top: Any = program.nodes[found.top]
     rows, lower = top.over.rows, scores[top.over.rows]
-    border = border_of(top, lower)[0]
-    count = int(np.count_nonzero(lower >= border)) + int(share * program.rows)
+    count = int(np.count_nonzero(lower >= border_of(top, lower)[0])) + int(share * program.rows)
     if count >= len(rows):
         return None
     groups = np.full(program.rows, LEFT_OUT)

@@ -47,8 +47,6 @@ _LITTLE = 1e-3
 # The same with so many rows for each unknown, where the step before left no more than this share of the error: the next
 # width gains what a step would. Of fewer rows, those near a kink decide what the path's tangent is.
 _LITTLE_AHEAD, _NEARER, _ROWS = 1.0, 0.03, 500
-# A width that costs no more than this share of the tolerance is kept, if not for too many steps.
-_KEPT = 0.8
 # Newton steps at a width after which it is raised again.
 _PATIENCE = 8
 # Newton steps at a width of many unknowns after which quasi-Newton steps go on.
@@ -245,10 +243,7 @@ class Continuation:
                 memory = replace(path, here=here, rounds=0)
                 found = self._on_path(problem, replace(state, memory=memory))
             return found
-        enough = (state.tol or _USUAL) * scale_of(path.best)
-        kept = here.lag <= _KEPT * enough and path.steps < _PATIENCE
-        settled = here.error <= (_CLOSER if path.by_secants else _SHARE) * here.lag
-        if (settled and not kept) or path.steady:
+        if here.error <= (_CLOSER if path.by_secants else _SHARE) * here.lag or path.steady:
             return self._narrower(problem, path, state)
         wide = len(here.w) > self.dense or (state.iteration > _SOON and _is_square(problem, here.w))
         if path.by_secants or (path.steps >= _WIDE_PATIENCE and wide):
@@ -257,7 +252,7 @@ class Continuation:
             wider = replace(path, shrink=math.sqrt(path.shrink))
             return at_width(problem, wider, path.settled, path.settled.width * wider.shrink, state)
         # of as many unknowns as rows l2 alone decides how long most of a step is
-        smoothed = here.lag > enough and not _is_square(problem, here.w)
+        smoothed = here.lag > (state.tol or _USUAL) * scale_of(path.best) and not _is_square(problem, here.w)
         system = System(here, self.dense)
         direction = -system.solve(here.gradient)
         ahead = path.nearer <= _NEARER and cast("Exact", problem).rows >= _ROWS * len(here.w)
