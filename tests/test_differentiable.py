@@ -12,6 +12,7 @@ from scipy import optimize, sparse
 
 import convexrank as cr
 from convexrank.data import Chunks
+from convexrank.differentiable import solution_map
 from convexrank.modelling import log_mean_exp, mean, power, softplus, square, total
 from convexrank.modelling.levels import Threshold
 from convexrank.problems import REGISTRY
@@ -179,8 +180,6 @@ def test_a_second_gradient_compiles_nothing(caplog):
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_products_in_the_place_of_a_matrix(make, monkeypatch):
     """Systems by conjugate gradients have the solutions of those by the matrix; X may be sparse."""
-    from convexrank.differentiable import solution_map
-
     X, y = rows(40, 5)
     values, found = {"l2": 0.1, "sample_weight": np.ones(40)}, []
     for columns in (2_000, 1):
@@ -339,8 +338,18 @@ def test_wrong_arguments_are_refused():
     ):
         with pytest.raises(ValueError, match=f"{name} has shape"):
             weights_of(**{name: value})
-    with pytest.raises(ValueError, match="sample_weight has 1 entries that are not greater than 0"):
-        weights_of(sample_weight=np.arange(60.0))
+    for name, value, words in (
+        ("X", 1j * rows()[0], "X is complex; pass its real part"),
+        ("X", sparse.csr_array(rows()[0]), "X is a sparse csr array, expected a dense one"),
+        ("l2", "0.1", "l2 holds <U3 values, expected numbers"),
+        ("sample_weight", np.arange(60.0), "sample_weight has 1 entries that are not greater than 0"),
+        ("sample_weight", np.full(60, np.nan), "sample_weight contains NaN"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=words):
+            weights_of(**{name: value})
+    few = cr.SolutionMap(cr.problems.PNormPush([[0.0], [1.0]], [0, 1], p=1, l2=1.0))
+    slope = jax.grad(lambda x: few(X=[[0.0], [x]])[0])  # of w = x, by a list with an array in it
+    assert slope(1.0) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="l2 is -1"):
         weights_of(l2=-1.0)
 
@@ -366,3 +375,13 @@ def test_minimisers_without_a_derivative_are_refused():
                 jax.grad(value)(values)
             with pytest.raises(jax.errors.JaxRuntimeError, match=words):
                 jax.block_until_ready(jax.jit(jax.grad(value))(values))
+
+
+def test_products_show_that_two_columns_are_alike(monkeypatch):
+    """What the derivative is asked along, and a vector of ones, see nothing of the difference of the columns."""
+    X, y = rows()
+    monkeypatch.setattr(solution_map, "_DENSE", 0)
+    monkeypatch.setattr(solution_map, "_MOST_PRODUCTS", 100)
+    weights_of = cr.SolutionMap(cr.problems.PNormPush(np.column_stack([X, X[:, 0]]), y, p=1.0), "newton")
+    with jax.enable_x64(True), pytest.raises(ValueError, match="degenerate"):
+        jax.grad(lambda a: weights_of(sample_weight=a).sum())(np.ones(60))

@@ -36,7 +36,7 @@ from convexrank.backend.jax_oracles import jax_matrix, with_x64
 from convexrank.core.capabilities import SolverLike
 from convexrank.core.results import ConvergenceWarning, Status
 from convexrank.core.solving import resolve
-from convexrank.data import check_positive, keep_checked, shown
+from convexrank.data import check_positive, check_real_array, keep_checked, shown
 from convexrank.data.fields import Recorded, recorded
 from convexrank.modelling.expressions import Node
 from convexrank.modelling.jax_reading import JaxRisk, padded, traced
@@ -146,8 +146,8 @@ class AtMinimiser:
                     f"weight {int(np.argmax(edge))} is at the edge between 0 and not 0 for l1={l1:g}: derivatives to "
                     "the two sides differ; take another l1, or l2 alone."
                 )
-        if self.free.any():
-            self.solve(np.ones(len(self.w)))
+        if self.free.any():  # products show a degenerate H by a vector of no symmetry alone
+            self.solve(np.random.default_rng(0).normal(size=len(self.w)))
 
     def checked_solve(self, b: Array) -> Array:
         """Return :meth:`solve` where :meth:`check` finds nothing."""
@@ -178,7 +178,8 @@ class AtMinimiser:
             return found
         size = len(self.w)
         hessian: Any = LinearOperator((size, size), matvec=self._product, dtype=np.float64)  # type: ignore[call-arg]
-        u, _ = cg(hessian, b, rtol=_RESIDUAL, maxiter=_MOST_PRODUCTS)
+        with np.errstate(all="ignore"):
+            u, _ = cg(hessian, b, rtol=_RESIDUAL, maxiter=_MOST_PRODUCTS)
         if not np.linalg.norm(self._product(u) - b) <= _REMAINS * np.linalg.norm(b):
             raise self._degenerate()
         return u
@@ -202,6 +203,8 @@ class AtMinimiser:
 
     def _product(self, v: Array) -> Array:
         v = np.ravel(v)
+        if not np.isfinite(v).all():  # along a direction without curvature steps are infinite
+            raise self._degenerate()
         bent = self.problem.hessian_product(self.w, np.where(self.free, v, 0.0))
         return np.where(self.free, bent, v)
 
@@ -335,7 +338,7 @@ class SolutionMap:
                 f"{unknown[0]} is no argument of the solution map, expected {', '.join(self.names)}."
             )
         kind, rows = jnp.result_type(float), self.problem.rows
-        given = {name: jnp.asarray(value, kind) for name, value in sorted(values.items())}
+        given = {name: _numbers(value, name, kind) for name, value in sorted(values.items())}
         for name, value in given.items():
             wanted = {"X": (rows, *value.shape[1:2]), "sample_weight": (rows,)}.get(name, ())
             if value.shape != wanted or (name == "X" and value.ndim != 2):
@@ -364,7 +367,7 @@ class SolutionMap:
 
     def _solved(self, given: dict[str, Array]) -> AtMinimiser:
         weights = given.get("sample_weight")
-        if weights is not None and not (weights > 0.0).all():
+        if weights is not None and (weights <= 0.0).any():  # the problem refuses NaN
             raise ValueError(
                 f"sample_weight has {np.count_nonzero(weights <= 0.0)} entries that are not greater than 0; leave rows "
                 "of weight 0 out of the problem, or give the problem these weights and pass none."
@@ -523,6 +526,14 @@ def _are_close(one: Any, other: Any) -> bool:
     return np.shape(one) == np.shape(other) and np.allclose(
         one, other, rtol=_ROUNDING, atol=0.0, equal_nan=True
     )
+
+
+def _numbers(value: ArrayLike, name: str, kind: Any) -> Any:
+    """An array of JAX; what nothing of JAX is in yet is checked before JAX would drop or misname a part of it."""
+    import jax
+
+    known = any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value))
+    return jax.numpy.asarray(value if known else check_real_array(value, name), kind)
 
 
 def _is_traced(values: Mapping[str, Any]) -> bool:
