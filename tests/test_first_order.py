@@ -375,6 +375,18 @@ def test_the_norm_without_means(columns, kind):
     assert rounding <= 1e-5 * expected
 
 
+@pytest.mark.parametrize("held", ["float32", "design"])
+def test_the_norm_without_means_of_features_held_otherwise(held):
+    """In single precision sums over many rows lost more than the bound on rounding, and designs have no sums."""
+    X = np.random.default_rng(0).normal(size=(100_000, 3)) + 10.0 * np.array([1.0, -0.3, 0.7])
+    made = X.astype(np.float32) if held == "float32" else cr.features.Thresholds(X[:500], bins=5)
+    squared, rounding = centred_square_norm(made)
+    centred = np.asarray(made if held == "float32" else made.toarray(), dtype=np.float64)
+    expected = np.linalg.norm(centred - centred.mean(axis=0), 2) ** 2
+    assert squared + rounding == pytest.approx(expected, rel=tolerance("offset"))
+    assert squared + rounding >= expected * (1.0 - tolerance("summation"))
+
+
 def test_rows_that_are_all_alike_leave_nothing_to_learn():
     for oracle in ("marginal", "projection"):
         problem = LearnedDivergence(np.ones((5, 2)), np.arange(5.0), 1.0, oracle=oracle)

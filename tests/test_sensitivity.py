@@ -201,6 +201,15 @@ def test_bad_input_is_refused(changes, arguments, error, words):
         cr.perturbation_bound(**{"problem": problem, "targets": MOVED, **arguments})
 
 
+@pytest.mark.parametrize(("length", "scale"), [(1.0, 1e-200), (1e140, 1e140)])
+def test_lengths_far_out_are_neither_zero_nor_a_warning(length, scale):
+    rows, targets = np.multiply(length, X), np.multiply(scale, Y)
+    bound = cr.perturbation_bound(LearnedDivergence(rows, targets, 1.0, l2=scale), -targets)
+    wanted = cr.perturbation_bound(LearnedDivergence(X, Y, 1.0, l2=1.0), np.negative(Y))
+    assert bound.corrected / length == pytest.approx(wanted.corrected)
+    assert bound.published / length == pytest.approx(wanted.published)
+
+
 def test_with_an_output_range_fitted_values_may_move_further_than_targets():
     """Two targets near the lower end and a least slope: one fitted value stays there, the other moves for both."""
     problem = LearnedDivergence([[-1.0], [1.0]], [0.1, 0.1], 0.5, 2.0, l2=0.1, output_range=(0.0, 9.0))

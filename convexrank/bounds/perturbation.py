@@ -308,12 +308,13 @@ def perturbation_bound(
     largest = 1.0 if weights is None else float(weights.max())
     change = moved - problem.y
     pull = np.asarray(problem.X.T @ change, dtype=np.float64)
-    published = math.sqrt(float(np.sum(pull**2 if weights is None else pull**2 / weights))) * largest
+    # lengths by hypot: squares would be 0 or infinite far out
+    published = math.hypot(*(pull if weights is None else pull / np.sqrt(weights))) * largest
     if problem.output_range is not None and problem.smooth is not None:
         corrected = math.inf
     else:
         squared, rounding = centred_square_norm(problem.X)
-        spread = math.sqrt(squared + rounding) * float(np.linalg.norm(change - change.mean()))
+        spread = math.sqrt(squared + rounding) * math.hypot(*(change - change.mean()))
         corrected = 2.0 * spread * math.sqrt(largest)
     scale = n * problem.l2
     return PerturbationBound(

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from convexrank.backend.cached import cached_property
-from convexrank.backend.design import dense
+from convexrank.backend.design import centred_gram, entries, squares_times, times, transposed_times
 
 Array = np.ndarray
 
@@ -65,11 +65,11 @@ _SMALL = 1000
 
 
 def centred_square_norm(X: Any) -> tuple[float, float]:
-    r"""Return :math:`\|X - \mathbf 1\bar x^\top\|_2^2` and a bound on its rounding error; X is not copied.
+    r"""Return :math:`\|X - \mathbf 1\bar x^\top\|_2^2` and a bound on its rounding error; no array is copied.
 
     Parameters
     ----------
-    X : ndarray or sparse array, shape (n, d)
+    X : ndarray, sparse array or design, shape (n, d)
         The features.
 
     Returns
@@ -89,19 +89,16 @@ def centred_square_norm(X: Any) -> tuple[float, float]:
     >>> round(squared, 6), rounding < 1e-9
     (2.0, True)
     """
-    n, d = X.shape
-    means = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    X, (n, d) = entries(X), X.shape
     if d <= _SMALL:
-        gram = dense(X.T @ X)
-        total = float(np.trace(gram))
-        top = float(np.linalg.eigvalsh(gram - n * np.outer(means, means))[-1])
-        digits = 1e-6 if X.dtype == np.float32 else 1e-13
-        return max(top, 0.0), digits * total
+        ones = np.ones(n)
+        gram = centred_gram(X, transposed_times(X, ones) / n, ones)
+        return max(float(np.linalg.eigvalsh(gram)[-1]), 0.0), 1e-13 * float(squares_times(X, None).sum())
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     def multiply(v: Any) -> Any:
-        scores = X @ np.asarray(v, dtype=X.dtype).ravel()
-        return np.asarray(X.T @ (scores - scores.mean()), dtype=np.float64)
+        scores = times(X, np.asarray(v, dtype=np.float64).ravel())
+        return transposed_times(X, scores - scores.mean())
 
     operator = LinearOperator((d, d), matvec=multiply, dtype=np.float64)  # type: ignore[call-arg]
     start = np.random.default_rng(0).normal(size=d)
