@@ -129,6 +129,23 @@ def test_refused():
         DaskRows(cut(broken, 50), y)
     with pytest.raises(ValueError, match="y has shape"):
         DaskRows(cut(X), y[1:])
+    with pytest.raises(ValueError, match="y is a masked array"):
+        DaskRows(cut(X), np.ma.masked_equal(y, True))
+    for wrong, words in (
+        (X * 1j, "X is complex"),
+        (X.astype(str), "X holds <U32 values"),
+        (X.astype("M8[s]"), r"X holds datetime64\[s\] values"),
+        (np.ma.masked_equal(X, X[0, 0]), "X is a masked array with masked entries"),
+        (X * 1e200, r"whose products overflow, expected at most 1e\+150"),
+    ):
+        with pytest.raises(ValueError, match=f"piece 0 of X .*{words}"):
+            DaskRows(cut(wrong, 50), y)
+    with pytest.raises(ValueError, match="X has no columns"):
+        DaskRows(arrays.from_array(X[:, :0]), y)
+    made = DaskRows(cut(X), y)
+    np.testing.assert_array_equal(made[-1].toarray(), X[-1:])
+    with pytest.raises(TypeError, match="rows is 'a', expected a slice"):
+        made["a"]
 
 
 def piece(number):

@@ -14,10 +14,10 @@ from scipy import sparse
 
 from convexrank.backend.design import Design
 from convexrank.backend.interruption import import_module
-from convexrank.data.checks.arrays import read_array
+from convexrank.data.checks.arrays import check_real_array, read_array
 from convexrank.data.checks.values import check_positive
 from convexrank.data.chunks.chunks import Chunks
-from convexrank.data.chunks.pieces import Piece
+from convexrank.data.chunks.pieces import LARGEST, Piece
 from convexrank.data.chunks.sources import row_numbers
 from convexrank.data.messages import shown
 from convexrank.data.shards.local import (
@@ -92,19 +92,20 @@ class DaskRows(Design):
         seen = self._on_each(_looked_at)
         for number, (_, _, wrong, _) in enumerate(seen):
             if wrong:
-                raise ValueError(f"piece {number} of X {wrong}, expected finite real numbers.")
+                raise ValueError(f"piece {number} of X {wrong}.")
         sizes, widths = ([one[place] for one in seen] for place in (0, 1))
         if len(set(widths)) > 1:
             raise ValueError(
                 f"X has pieces with {sorted(set(widths))} columns, expected the same number in each."
             )
         self._shape = (int(sum(sizes)), int(widths[0]))
-        if not self._shape[0]:
-            raise ValueError("X has no rows, expected at least one.")
+        for count, name in zip(self._shape, ("rows", "columns"), strict=True):
+            if not count:
+                raise ValueError(f"X has no {name}, expected at least one.")
         self._starts = np.cumsum([0, *sizes])
         self._lengths = np.concatenate([one[3] for one in seen])
         self._take(np.arange(self._shape[0]))
-        self.y = None if y is None else np.asarray(y.compute() if hasattr(y, "compute") else y)
+        self.y = None if y is None else read_array(y.compute() if hasattr(y, "compute") else y, "y")
         if self.y is not None and self.y.shape != self._shape[:1]:
             raise ValueError(
                 f"y has shape {self.y.shape}, expected ({self._shape[0]},), one label for each row of X."
@@ -153,7 +154,7 @@ class DaskRows(Design):
         return sparse.csc_array(self._gathered(_columns, np.asarray(places)))
 
     def __getitem__(self, rows: Any) -> DaskRows:
-        found = copy(self)
+        found, rows = copy(self), row_numbers(rows, self._shape[0])
         found._take(self._places[rows])
         found._shape, found._lengths = (len(found._places), self._shape[1]), self._lengths[rows]
         found.y = None if self.y is None else self.y[rows]
@@ -175,11 +176,15 @@ def _matrix(piece: Any, local: Array | None = None) -> Array:
 def _looked_at(piece: Any) -> tuple[int, int, str, Array]:
     """Return numbers of rows and columns, what is wrong, and the lengths of the rows."""
     try:
-        rows = _matrix(piece)
+        rows = _matrix(check_real_array(piece, "X"))
     except (TypeError, ValueError) as error:
-        return 0, 0, f"has entries that are no numbers ({error})", np.zeros(0)
-    wrong = "" if np.isfinite(rows).all() else "has NaN or an infinite entry"
-    return *rows.shape, wrong, np.linalg.norm(rows, axis=1)
+        return 0, 0, f"has entries that are no numbers ({error}), expected finite real numbers", np.zeros(0)
+    largest, wrong = float(np.abs(rows).max(initial=0.0)), ""
+    if not math.isfinite(largest):
+        wrong = "has NaN or an infinite entry, expected finite real numbers"
+    elif largest > LARGEST:
+        wrong = f"has an entry of size {largest:.2g}, whose products overflow, expected at most {LARGEST:g}"
+    return *rows.shape, wrong, np.zeros(0) if wrong else np.linalg.norm(rows, axis=1)
 
 
 def _scores(piece: Any, local: Array | None, w: Array) -> Array:
