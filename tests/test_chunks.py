@@ -532,6 +532,13 @@ def test_all_sources_give_the_same_rows(tmp_path):
             chunks[[3, 240]]
 
 
+def test_dense_rows_of_pieces_some_of_which_are_sparse():
+    X, y, *_ = drawn()
+    chunks = Chunks([(X[:9], y[:9]), (sparse.csr_array(X[9:20]), y[9:20]), (X[20:], y[20:])])
+    for places in ([0, 30], [21, 8, 12, 8], [10]):
+        assert np.array_equal(chunks[places].toarray(), X[places])
+
+
 def test_a_parquet_column_of_texts_is_refused_unread(tmp_path, monkeypatch):
     """A text that a thousand rows share is stored once, and takes room in each of them."""
     arrow = pytest.importorskip("pyarrow")
@@ -656,6 +663,20 @@ def test_bad_pieces_are_refused_with_their_number_file_and_row(tmp_path):
     for given_, words in ((X, "from_arrays"), (3, "expected a list"), (iter([(X, y)]), "an iterator")):
         with pytest.raises(TypeError, match=words):
             Chunks(given_)
+    with pytest.raises(ValueError, match="X of piece 0 is a masked array with masked entries"):
+        Chunks([(np.ma.masked_equal(X, X[0, 0]), y)])
+    for flat in (X[0], None, 3.0):
+        with pytest.raises(ValueError, match="Expected 2D array for X of piece 0"):
+            Chunks([(flat, y)])
+    np.savez(tmp_path / "cut.npz", X=X, y=y)
+    whole = (tmp_path / "cut.npz").read_bytes()
+    for damaged in (whole[:-40], whole[:300] + bytes(20) + whole[320:]):
+        (tmp_path / "cut.npz").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"cut.npz cannot be read as a file of numpy"):
+            Chunks.from_files(tmp_path / "cut.npz")
+    (tmp_path / "archive.npy").write_bytes(whole)
+    with pytest.raises(ValueError, match=r"archive.npy cannot be read .*an archive, whose name ends in .npz"):
+        Chunks.from_files(tmp_path / "archive.npy")
     np.savez(tmp_path / "other.npz", features=X)
     with pytest.raises(ValueError, match="has the arrays"):
         Chunks.from_files(tmp_path / "other.npz")

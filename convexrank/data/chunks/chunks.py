@@ -382,7 +382,7 @@ class Chunks(Design):
             if last > first:
                 some = piece.X[ordered[first:last] - piece.rows.start]
                 if self.sparse:
-                    found.append(some.astype(np.float64, copy=False))
+                    found.append(sparse.csr_array(some, dtype=np.float64))  # some pieces are dense
                 else:
                     whole[order[first:last]] = some
         if not found:

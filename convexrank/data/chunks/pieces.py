@@ -166,6 +166,13 @@ def first_look(
             "columns in the same order."
         )
     size = int(shape[0]) if len(shape) else 0
+    matrix = None
+    if size or not len(shape):
+        try:
+            matrix = check_matrix(raw.X, name, _kind_of(raw.X), most=LARGEST)
+        except (ValueError, TypeError) as error:
+            kind = ValueError if isinstance(error, ValueError) else TypeError
+            raise kind(f"{error}{_bad_row(raw)}") from error
     y, qid = (_checked_vector(v, size, n, raw, number) for v, n in ((raw.y, "y"), (raw.qid, "qid")))
     has = raw.y is not None, raw.qid is not None
     if size and labelled is not None and has != labelled:
@@ -173,13 +180,8 @@ def first_look(
         raise ValueError(
             f"{_where(raw, number)}: some pieces have {missing} and some have none; give it with all or with none."
         )
-    if len(shape) and size == 0:
+    if matrix is None:
         return PieceSummary(0, 0, 0, y, qid, 0.0, np.zeros(0))
-    try:
-        matrix = check_matrix(raw.X, name, _kind_of(raw.X), most=LARGEST)
-    except (ValueError, TypeError) as error:
-        kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"{error}{_bad_row(raw)}") from error
     lengths, squares = lengths_and_squares(matrix)
     longest = float(lengths.max())
     kind = str(getattr(raw.X, "dtype", matrix.dtype))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 from scipy import sparse
@@ -173,21 +175,32 @@ class Files:
 
 
 def _loaded(file: str) -> Any:
+    is_archive = file.endswith(".npz")
     try:
-        return np.load(file, mmap_mode="r")
-    except (ValueError, EOFError) as error:
-        raise ValueError(
-            f"{file} cannot be read as a file of numpy ({error}); write it with numpy.save."
-        ) from error
+        if is_archive and not is_zipfile(file):  # numpy would leave it open
+            raise BadZipFile("it is no archive")
+        found = np.load(file, mmap_mode="r")
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise _unreadable(file, error) from error
+    if not is_archive and not isinstance(found, np.ndarray):
+        found.close()
+        raise _unreadable(file, "it is an archive, whose name ends in .npz")
+    return found
 
 
 def _held(arrays: Any, name: str, file: str) -> Any:
     try:
         return arrays[name]
+    except (EOFError, BadZipFile, zlib.error) as error:
+        raise _unreadable(file, error) from error
     except ValueError as error:
         raise ValueError(
             f"{name} in {file} cannot be read ({error}); write it with a type of numpy, such as y.astype(str)."
         ) from error
+
+
+def _unreadable(file: str, error: Exception | str) -> ValueError:
+    return ValueError(f"{file} cannot be read as a file of numpy ({error}); write it with numpy.save.")
 
 
 def _matrix(X: Any, file: str) -> Any:
@@ -218,11 +231,8 @@ class IterableSource:
                 raise TypeError(
                     f"pieces[{number}] is of type {type(piece).__name__}, expected a tuple (X, y) or (X, y, qid)."
                 )
-            X = (
-                well_formed(piece[0], f"X of piece {number}")
-                if sparse.issparse(piece[0])
-                else np.asarray(piece[0])
-            )
+            read = well_formed if sparse.issparse(piece[0]) else read_array
+            X = read(piece[0], f"X of piece {number}")
             yield RawPiece(X, piece[1], piece[2] if len(piece) == 3 else None, "", start)
             start += X.shape[0] if X.ndim else 0
 
