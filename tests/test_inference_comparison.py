@@ -370,7 +370,15 @@ REFUSED = {
     ),
     "constant labels": (lambda: inference.ranking_risk_interval([1.0] * 5, S), "^y has one distinct"),
     "no qid": (lambda: inference.ndcg_interval(Y, S, None), "^qid is not given"),
-    "one query": (lambda: inference.map_interval(Y, S, [1] * 5, method="asymptotic"), "^s: |^y has 1 querie"),
+    "one query": (lambda: inference.map_interval(Y, S, [1] * 5, method="asymptotic"), "^y has 1 query, expected"),
+    "groups that are alike": (
+        lambda: inference.auc_interval([1, 1, 0, 0] * 2, [3, 1, 2, 0] * 2, groups=[0] * 4 + [1] * 4),
+        "^s: the rows do not differ",
+    ),
+    "one row has all the weight": (
+        lambda: inference.auc_interval(Y, S, sample_weight=[1e-9, 1, 1e9, 1, 1], method="asymptotic"),
+        "^sample_weight: one row has all the weight of the positives",
+    ),
     "nothing relevant": (lambda: inference.map_interval([0] * 5, S, Y), "^y has no query"),
     "convention": (lambda: inference.map_interval(Y, S, Y, convention="LETOR4"), "^convention is 'LETOR4'"),
     "metric": (lambda: inference.compare(Y, S, S[::-1], "f1"), "^metric is 'f1'"),

@@ -87,12 +87,18 @@ class Rows:
         rows = self.counts
         if self.cluster is None:
             if (rows < 2).any():
-                which = self.names[int(np.argmin(rows))].removesuffix("s")
+                which = self.names[int(np.argmin(rows))].replace("ies", "ys").removesuffix("s")
                 raise ValueError(
                     f"y has {int(rows.min())} {which}, expected at least 2: nothing else tells how much they vary; "
                     "pass method='exact'."
                 )
             self._refuse_constant(influence, name)
+            if self.mass.max() >= 1.0 - _EQUAL:
+                which = self.names[int(self.stratum[np.argmax(self.mass)])]
+                raise ValueError(
+                    f"sample_weight: one row has all the weight of the {which} but for rounding, expected at least 2 "
+                    "that count: nothing else tells how much they vary; give weights of similar size."
+                )
             # the jackknife: what a weighted mean changes by when one row is left out
             moved = influence / (1.0 - self.mass)
             parts = np.bincount(self.stratum, moved**2, minlength=len(rows)) * (rows - 1) / rows
@@ -110,8 +116,8 @@ class Rows:
                 f"groups: {int(held.min())} group holds all the {which}, expected at least 2 groups with {which}; "
                 "variances are taken between groups."
             )
-        self._refuse_constant(influence, name)
         by_cluster = (np.sqrt(held / (held - 1))[:, None] * sums).sum(axis=0)
+        self._refuse_constant(by_cluster, name)  # rows of a cluster may cancel
         return math.sqrt(float(by_cluster @ by_cluster)), float(number - 1)
 
     def _alike(self) -> Array:
