@@ -399,3 +399,29 @@ def test_rows_with_constants_of_their_own_do_not_begin_with_some(monkeypatch):
     monkeypatch.setattr(_formulation, "alike_by_query", lambda form: True)
     with pytest.raises(ValueError, match="600"):
         problem.solve("continuation")
+
+
+def test_a_round_after_one_that_was_far_off_begins_at_no_smaller_width(monkeypatch):
+    """Where rows far out were merged, their mean hides which of them is the highest."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_t(2.0, size=(60_000, 20))
+    signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
+    problem = P.TopPush(X, (signal > np.quantile(signal, 0.9)).astype(int), l2=1e-5)
+    merged, widths, begun = [], [], continuation.begun
+    whole = type(problem)._merged
+
+    def noted(self, *given):
+        merged.append(whole(self, *given))
+        return merged[-1]
+
+    def counted(part, w, width, *rest):
+        if merged and part is merged[-1][0]:
+            widths.append(width)
+        return begun(part, w, width, *rest)
+
+    monkeypatch.setattr(type(problem), "_merged", noted)
+    monkeypatch.setattr(continuation, "begun", counted)
+    solution = problem.solve("continuation")
+    assert solution.converged
+    assert len(widths) > 1
+    assert widths[1] >= widths[0]

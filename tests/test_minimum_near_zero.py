@@ -105,8 +105,9 @@ def test_of_many_rows_those_that_may_be_the_highest_tell(name, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::convexrank.core.results.ConvergenceWarning")  # w = 0 is the minimum
-def test_where_few_rows_do_not_tell_another_width_is_not_tried(monkeypatch):
-    """That is of use where rounding hides which point is flat."""
+@pytest.mark.parametrize("constant", ["_FAR", "_HOPELESS"])
+def test_where_few_rows_do_not_tell_no_more_is_tried(constant, monkeypatch):
+    """Another width is of use where rounding hides which point is flat, more steps where many rows have a share."""
     rng = np.random.default_rng(31)
     X = rng.normal(size=(300_000, 20))
     signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
@@ -121,7 +122,7 @@ def test_where_few_rows_do_not_tell_another_width_is_not_tried(monkeypatch):
     assert minimum_at_zero.minimum_at_zero(problem) is not None
     few = sum(looks)
     looks.clear()
-    monkeypatch.setattr(minimum_at_zero, "_FAR", np.inf)
+    monkeypatch.setattr(minimum_at_zero, constant, np.inf)
     assert minimum_at_zero.minimum_at_zero(problem) is not None
     assert few < sum(looks)
 

@@ -55,8 +55,9 @@ Array = np.ndarray
 
 # A hinge is smoothed over a width so many times smaller than a maximum's, over which hundreds of entries may share it:
 # so that what smoothing costs falls at about the same rate in both. Beside a mean of more entries it is the range of
-# scores over which these enter the mean; sums over pairs have so many kinks that theirs may be wider by a factor.
-_NARROWER, _WIDER = 30.0, 4.0
+# scores over which these enter the mean; sums over pairs have so many kinks that theirs may be wider, by this over the
+# root of those entries.
+_NARROWER, _WIDER = 30.0, 360.0
 # The largest width of a hinge beside a maximum; the first one without: all pairs of equal scores are within it.
 _HINGE, _TWICE = 1.0, 2.0
 # Pairs for each row that are taken one by one at the first width.
@@ -156,7 +157,7 @@ class Smoothing:
 
     def widths(self, width: float) -> dict[int, tuple[float, float]]:
         """Return the widths of the atoms with kinks by their places, and their derivatives in the width."""
-        of_rows, of_pairs = (self._narrow(width, by) for by in (self._narrower, self._narrower / _WIDER))
+        of_rows, of_pairs = (self._narrow(width, by) for by in (self._narrower, self._narrower**1.5 / _WIDER))
         found = {}
         for k, node in enumerate(self.program.nodes):
             if isinstance(node, Highest):

@@ -162,12 +162,13 @@ class Continuation:
 
         None where no rows may be merged.
         """
-        w, width, share = path.here.w, path.here.width, path.share
+        w, share = path.here.w, path.share
+        width = min(max(_WIDER * path.here.width, path.begins), first_width(problem))
         merged = problem.face(Mergeable).at(w, share, path.sides)
         if merged is None:
             return None
         (part, sides), least = merged, _LEAST * (state.tol or _USUAL)
-        first = begun(part, w, min(_WIDER * width, first_width(problem)), self.shrink, _USELESS)
+        first = begun(part, w, width, self.shrink, _USELESS)
         scale = scale_of(path.best)
         gap = min((path.best - path.lower) / scale, path.expected)
         found = self._solved(part, first, least)
@@ -176,7 +177,12 @@ class Continuation:
         # at a trivial minimum, near 0, all rows tie: which are highest on the way there is what multipliers depend on
         beside = float(np.linalg.norm(found.x - last.w)) <= _BESIDE * float(np.linalg.norm(last.w))
         here = seen[-1 if beside else 0]
-        after = replace(path, here=here, rounds=path.rounds - 1, sides=sides, expected=math.inf)
+        # where merged rows are among the highest, the objective is off by more than smoothing cost at first
+        is_off = min(one.objective for one in seen) - found.value > first.memory.here.lag
+        begins = width if is_off else 0.0
+        after = replace(
+            path, here=here, rounds=path.rounds - 1, sides=sides, expected=math.inf, begins=begins
+        )
         ahead = advanced(after, state, seen)
         next_share = (
             max(share * _FEWER, _LEAST_ALONE)

@@ -15,8 +15,9 @@ Array = np.ndarray
 # The share of the first width at which a path near w = 0 is about the same at all smaller ones, and rounding does not
 # hide where it is flat; and how much smaller the last width is, where that can be seen.
 _FLAT, _NARROWER = 1e-6, 1e-3
-# An error of more than this share of that at 0 is no rounding: few rows did not tell which are the highest.
-_FAR = 1e-3
+# An error of more than this share of that at 0 is no rounding: few rows did not tell which are the highest. Where it is
+# more than the second share, so few rows count that steps by what some tell of all lead away.
+_FAR, _HOPELESS = 1e-3, 0.1
 # How small an error tells that 0 is the minimum, what factor of it a step is to gain, how many steps and rounds there
 # are, and what is rounding.
 _ENOUGH, _FLATTER, _STEPS, _ROUNDS, _HIDDEN = 1e-9, 0.3, 20, 3, 1e-12
@@ -41,7 +42,8 @@ def minimum_at_zero(problem: Convex) -> tuple[float, Place] | None:
         system = System(here, len(here.w))
         for share in (_NARROWER, 1.0):
             there = place_at(problem, share * here.w, share * _FLAT * first_width(problem))
-            there = _ahead(problem, there, system, share, enough)
+            if there.error <= _HOPELESS * at_zero.error:
+                there = _ahead(problem, there, system, share, enough)
             if there.error <= enough:
                 return value, there
             if there.error > _FAR * at_zero.error:

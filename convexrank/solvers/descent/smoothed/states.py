@@ -67,6 +67,7 @@ class Path:
     waits: int = 0  # so many of these have passed
     rounds: int = 0  # on merged rows that are left
     share: float = 0.0  # of the rows near a kink that stand alone next
+    begins: float = 0.0  # the least width at which the next round begins
     expected: float = math.inf  # about the gap, as a share of the value, before the first round
     sides: Array | None = None  # of kinks, on which rows were at the points that rounds began at
 
