@@ -11,7 +11,13 @@ from scipy import sparse
 import convexrank as cr
 from convexrank.core.results import Witness
 from convexrank.modelling.kernels.highest import border_of
-from convexrank.modelling.smoothing.merging import ALONE, LEFT_OUT, groups_of_rows, numbered
+from convexrank.modelling.smoothing.merging import (
+    ALONE,
+    LEFT_OUT,
+    groups_of_low_rows,
+    groups_of_rows,
+    numbered,
+)
 from convexrank.problems import _formulation
 from convexrank.problems._formulation import merged_rows
 from convexrank.problems._smoothed_weights import _some
@@ -401,12 +407,45 @@ def test_rows_with_constants_of_their_own_do_not_begin_with_some(monkeypatch):
         problem.solve("continuation")
 
 
-def test_a_round_after_one_that_was_far_off_begins_at_no_smaller_width(monkeypatch):
-    """Where rows far out were merged, their mean hides which of them is the highest."""
+def rows_with_heavy_tails() -> P.TopPush:
     rng = np.random.default_rng(1)
     X = rng.standard_t(2.0, size=(60_000, 20))
     signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
-    problem = P.TopPush(X, (signal > np.quantile(signal, 0.9)).astype(int), l2=1e-5)
+    return P.TopPush(X, (signal > np.quantile(signal, 0.9)).astype(int), l2=1e-5)
+
+
+def test_long_rows_whose_scores_move_far_stand_alone(monkeypatch):
+    rounds = rows_with_heavy_tails().solve("continuation").iterations
+    monkeypatch.setattr(P.TopPush, "_movements", property(lambda self: np.ones(self.rows)))
+    assert rounds < rows_with_heavy_tails().solve("continuation").iterations
+
+
+@pytest.mark.parametrize("factor", [0.0, 1e-150, 1e100])
+def test_rows_of_any_length_are_merged(factor):
+    X, y = drawn(n=8_000)
+    X[::3] *= factor
+    problem = P.TopPush(X, y, l2=0.1)
+    assert 0.0 < problem._movements.min() <= problem._movements.max() == 1.0
+    assert problem._merged(np.ones(X.shape[1]), 0.02, None) is not None
+
+
+@pytest.mark.parametrize("name", ["TopPush", "PartialAUC hinge"])
+def test_rows_whose_scores_move_far_are_near_a_kink(name):
+    X, y = drawn(n=8_000)
+    program = MAKERS[name](X, y, l2=0.1).program
+    scores = X @ np.random.default_rng(2).normal(size=X.shape[1])
+    groups_of = groups_of_low_rows if name == "PartialAUC hinge" else groups_of_rows
+    low = np.flatnonzero((y == 0) & (scores < np.quantile(scores[y == 0], 0.02)))
+    lengths = np.ones(len(X))
+    lengths[low] = 1e6
+    assert not (groups_of(program, scores, 0.02)[0][low] == ALONE).any()
+    assert (groups_of(program, scores, 0.02, None, lengths)[0][low] == ALONE).all()
+
+
+def test_a_round_after_one_that_was_far_off_begins_at_no_smaller_width(monkeypatch):
+    """Where long rows were merged, their mean hides which of them is the highest."""
+    monkeypatch.setattr(P.TopPush, "_movements", property(lambda self: np.ones(self.rows)))
+    problem = rows_with_heavy_tails()
     merged, widths, begun = [], [], continuation.begun
     whole = type(problem)._merged
 

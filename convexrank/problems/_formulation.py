@@ -127,6 +127,8 @@ _MANY_LISTS = 2_000
 _TELLING = 20_000
 # The share that stands alone at first, times the root of the number of rows.
 _TOLD = 42.0
+# The length of short rows beside the longest one.
+_LITTLE = 1e-9
 
 
 class Formulation(Declared):
@@ -442,13 +444,19 @@ class Formulation(Declared):
         scores, sides, parts = self._float_scores(w), np.full(self.rows, LEFT_OUT), []
         for rows, program in self._lists:
             of_rows = groups_of_rows if highest_sums(program) is None else groups_of_low_rows
-            found = of_rows(program, scores[rows], share, None if before is None else before[rows])
+            sides_before = None if before is None else before[rows]
+            found = of_rows(program, scores[rows], share, sides_before, self._movements[rows])
             groups, sides[rows] = (ALONE, ALONE) if found is None else found
             parts.append((rows, groups))
         groups = self._numbered(parts)
         if np.count_nonzero(groups == ALONE) > _MOST_ALONE * self.rows:
             return None
         return self._of_groups(groups), sides
+
+    @cached_property
+    def _movements(self) -> Array:
+        """How far the scores of rows may move with w, at most 1, and no less than a small part of that."""
+        return np.maximum(self._row_lengths / (self._row_lengths.max() or 1.0), _LITTLE)
 
     def _numbered(self, parts: list[tuple[Any, Any]]) -> Array:
         """Return the groups of all rows, given those of each query."""

@@ -193,7 +193,7 @@ _LEAST, _TOLD = 400, 1 << 14
 
 
 def groups_of_rows(
-    program: Program, scores: Array, share: float, before: Array | None = None
+    program: Program, scores: Array, share: float, before: Array | None = None, lengths: Array | None = None
 ) -> tuple[Array, Array] | None:
     """Return the number of each row's group, ALONE or LEFT_OUT, and the sides of rows, of which those of a group agree.
 
@@ -207,6 +207,8 @@ def groups_of_rows(
         About this share of the rows stands alone at each kink, those nearest to it.
     before : ndarray of int, shape (n,), or None
         Sides at other scores; of rows on no line there they are ALONE, and stay so.
+    lengths : ndarray, shape (n,), or None
+        How far scores may move, each beside the others: the nearest of these stand alone, too. All alike by default.
 
     Returns
     -------
@@ -215,7 +217,7 @@ def groups_of_rows(
     """
     if program.count > 1 or not may_merge(program):
         return None
-    found = _Sides(program, scores, share)
+    found = _Sides(program, scores, share, lengths)
     bent, sides = found.bent, found.sides
     if before is not None:
         bent, sides = bent | (before < 0), np.maximum(before, 0) * (1 + int(sides.max())) + sides
@@ -225,7 +227,7 @@ def groups_of_rows(
 
 
 def groups_of_low_rows(
-    program: Program, scores: Array, share: float, before: Array | None = None
+    program: Program, scores: Array, share: float, before: Array | None = None, lengths: Array | None = None
 ) -> tuple[Array, Array] | None:
     """Return the same where rows count by the highest sums over pairs: those with scores too low for that are merged.
 
@@ -234,16 +236,24 @@ def groups_of_low_rows(
     found: Any = highest_sums(program)
     top: Any = program.nodes[found.top]
     rows, lower = top.over.rows, scores[top.over.rows]
-    count = int(np.count_nonzero(lower >= border_of(top, lower)[0])) + int(share * program.rows)
+    border = border_of(top, lower)[0]
+    count = int(np.count_nonzero(lower >= border)) + int(share * program.rows)
     if count >= len(rows):
         return None
     groups = np.full(program.rows, LEFT_OUT)
     for _, one in program.leaves:
         groups[one.axis.places] = ALONE
     lowest, sums = highest_at(lower, count), program.nodes[found.sums]
-    groups[rows[lower < lowest]] = 0
+    above, is_low = sums.upper_axis.places, lower < lowest
+    beyond = scores[above] < 1.0 + lowest
+    if lengths is not None:
+        near = (lower - border) / lengths[rows]
+        reach = highest_at(near, count)
+        is_low &= near < reach
+        beyond &= (scores[above] - 1.0 - border) / lengths[above] < reach
+    groups[rows[is_low]] = 0
     if _degree(sums.function) == 1:  # beyond the kink with all lower rows that stand alone
-        groups[sums.upper_axis.places[scores[sums.upper_axis.places] < 1.0 + lowest]] = 1
+        groups[above[beyond]] = 1
     if before is not None:
         groups[before == ALONE] = ALONE
     return groups, groups
@@ -309,8 +319,8 @@ def _by_weights_alone(program: Program) -> bool:
 class _Sides:
     """Side of each kink on which every row is, and which rows are near one."""
 
-    def __init__(self, program: Program, scores: Array, share: float) -> None:
-        self.program, self.share, self.scores = program, share, scores
+    def __init__(self, program: Program, scores: Array, share: float, lengths: Array | None) -> None:
+        self.program, self.share, self.scores, self.lengths = program, share, scores, lengths
         # sums of lower rows that do not count are not taken
         self.counted = narrowed(program, scores)
         self.values, memories = self.counted.up(scores)
@@ -318,8 +328,8 @@ class _Sides:
         self.sides = np.zeros(program.rows, dtype=np.intp)
         # rows near a kink, and rows on no line
         self.near, self.bent = np.zeros((2, program.rows), dtype=bool)
-        # how near, at any kink: scores move by about the same everywhere
-        self.reach = 0.0
+        # how near, at any kink: scores move by about the same everywhere, or as far as their rows are long
+        self.reaches = [0.0, 0.0]
         # by place, whose entries are functions of their own row and of levels; whose are sums over other rows
         self.own: set[int] = set()
         self.sums: dict[int, Array] = {}
@@ -363,8 +373,10 @@ class _Sides:
     def _note(self, rows: Any, side: Array, distance: Array, bent: Any = False) -> None:
         """Take note of a kink: the side of each row, 0, 1 or 2, rows whose distance is small, and those on no line."""
         self.sides[rows] = 3 * self.sides[rows] + side
-        self.reach = max(self.reach, _reach(distance, self.share))
-        self.near[rows] |= distance <= self.reach
+        distances = [distance] if self.lengths is None else [distance, distance / self.lengths[rows]]
+        for k, one in enumerate(distances):
+            self.reaches[k] = max(self.reaches[k], _reach(one, self.share))
+            self.near[rows] |= one <= self.reaches[k]
         self.bent[rows] |= bent
 
     def _at_kink(self, node: Elementwise, place: int) -> None:
