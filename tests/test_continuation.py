@@ -248,7 +248,7 @@ def test_a_line_search_does_not_stop_beyond_a_kink():
 
 def test_widths_of_many_rows_shrink_where_a_step_came_far_nearer(monkeypatch):
     """Before the point is settled, which takes a look more at each width."""
-    rng = np.random.default_rng(31)
+    rng = np.random.default_rng(32)
     X = rng.normal(size=(100_000, 20))
     signal = X @ rng.normal(size=20) / np.sqrt(20.0) + 0.3 * rng.normal(size=len(X))
     y = signal > np.quantile(signal, 0.9)
@@ -281,6 +281,24 @@ def test_widths_shrink_where_steps_promise_little_though_slopes_are_large(monkey
     assert found.converged
     assert 5 * found.iterations < 4 * slower.iterations
     assert abs(found.value - slower.value) <= found.gap + slower.gap
+
+
+def test_the_last_step_is_one_of_newton_where_the_smoothing_costs_little_enough(monkeypatch):
+    """And no smaller width, beside which the point is far from its minimiser again."""
+    looks, whole = [], SmoothedRisks.at
+    monkeypatch.setattr(SmoothedRisks, "at", lambda *given: looks.append(1) or whole(*given))
+    seen = []
+    for last in (continuation._LAST, 0.0):
+        monkeypatch.setattr(continuation, "_LAST", last)
+        looks.clear()
+        for seed in (2, 6):
+            rng = np.random.default_rng(seed)
+            X = rng.normal(size=(2_000, 5))
+            signal = X[:, 0] + 0.3 * rng.normal(size=len(X))
+            problem = cr.problems.PartialAUC(X, signal > np.quantile(signal, 0.8), 0.2, "hinge", l2=1e-3)
+            assert problem.solve("continuation").converged
+        seen.append(len(looks))
+    assert seen[0] <= seen[1] - 3
 
 
 @pytest.mark.parametrize("sparsely", [False, True])

@@ -25,6 +25,7 @@ from convexrank.solvers.descent.smoothed.states import (
     at_width,
     begun,
     first_width,
+    is_sufficient,
     looked,
     narrowest,
     paced,
@@ -47,6 +48,8 @@ _LITTLE = 1e-3
 # The same with so many rows for each unknown, where the step before left no more than this share of the error: the next
 # width gains what a step would. Of fewer rows, those near a kink decide what the path's tangent is.
 _LITTLE_AHEAD, _NEARER, _ROWS = 1.0, 0.03, 500
+# Where the smoothing costs little enough a step more is taken if the one before left this share of the error.
+_LAST = 0.3
 # Newton steps at a width after which it is raised again.
 _PATIENCE = 8
 # Newton steps at a width of many unknowns after which quasi-Newton steps go on.
@@ -249,7 +252,10 @@ class Continuation:
                 memory = replace(path, here=here, rounds=0)
                 found = self._on_path(problem, replace(state, memory=memory))
             return found
-        if here.error <= (_CLOSER if path.by_secants else _SHARE) * here.lag or path.steady:
+        is_close = here.error <= (_CLOSER if path.by_secants else _SHARE) * here.lag
+        # of Newton's method one step more may be the last, where the smoothing costs little enough
+        gains = path.steps and path.nearer <= _LAST and not path.by_secants
+        if path.steady or (is_close and not (gains and is_sufficient(path, state.tol or _USUAL))):
             return self._narrower(problem, path, state)
         wide = len(here.w) > self.dense or (state.iteration > _SOON and _is_square(problem, here.w))
         if path.by_secants or (path.steps >= _WIDE_PATIENCE and wide):

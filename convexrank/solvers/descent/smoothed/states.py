@@ -142,6 +142,11 @@ def sufficient(path: Path, tol: float) -> float:
     return share ** (1.0 / min(max(rate, 1.0), 2.0)) if share < nearly else 0.0
 
 
+def is_sufficient(path: Path, tol: float) -> bool:
+    """Return whether the smoothing costs here so little that the gap may be small enough at this width."""
+    return path.here.lag <= _NEARLY[False] * tol * scale_of(path.best)
+
+
 def at_width(problem: Convex, path: Path, settled: Settled, width: float, state: State) -> State:
     """Return the state at another width from the path's tangent at that width or at 0, or from the last minimiser."""
     check_time()
