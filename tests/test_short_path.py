@@ -224,8 +224,7 @@ def test_with_more_features_than_rows_and_l1_the_path_ends(make, l1):
 
 def test_second_derivatives_of_some_rows_take_more_steps_to_the_last_digits(monkeypatch):
     """Steps near the end of a width do not count as hard: smaller changes of the width would end nowhere."""
-    monkeypatch.setattr(_smoothed_weights, "_SOME", 250)
-    monkeypatch.setattr(_smoothed_weights, "_MOVING", 250)
+    monkeypatch.setattr(_smoothed_weights, "_SOME", 125)
     monkeypatch.setattr(short_path, "_STEPS", 300)
     problem = cr.problems.PartialAUC(*sparse_minimum(1_000, 10), max_fpr=0.05, loss="hinge", l1=1e-3)
     ends = []

@@ -57,9 +57,10 @@ _SUMMED = 200_000_000
 _ENTRIES, _MANY = 2_000_000, 2_500
 # So many rows tell the Hessian of smooth functions of single rows, beside rows of so many times the mean curvature.
 _TOLD, _HEAVY = 8_192, 16.0
-# So many rows of either side tell the Hessian of sums over all of their pairs, and so many of those whose shares move;
-# no more pairs than so many are listed.
-_SOME, _MOVING, _FEW = 4_096, 8_192, 30_000
+# So many rows of either side tell the Hessian of sums over all of their pairs, or one out of so many rows, if these are
+# more: to look at very many rows once more takes longer. Of those whose shares move twice as many do. No more pairs
+# than so many are listed.
+_SOME, _ONE_OUT_OF, _FEW = 2_048, 64, 30_000
 #: Scores from this size on, beside which a log-sum-exp has kinks.
 FAR = 1e6
 
@@ -208,9 +209,10 @@ class _Whole:
             high, other, bent = few
             apart = a * X[node.axis.rows[other]] - b * X[node.upper_axis.rows[high]]
             found += dense(weighted_gram(apart, u[other] * node.weights[high] * bent))
+        most = self._enough_rows
         for query, ups, lows in _ranges(node):
-            (up, weights), (moving, shares) = _some(node.weights[ups], _SOME), _some(of_top[lows], _MOVING)
-            low, of_low = (moving[:0], u[:0]) if few is not None else _some(u[lows], _SOME)
+            (up, weights), (moving, shares) = _some(node.weights[ups], most), _some(of_top[lows], 2 * most)
+            low, of_low = (moving[:0], u[:0]) if few is not None else _some(u[lows], most)
             both, places = np.unique(np.append(low, moving), return_inverse=True)
             low, moving = places[: len(low)], places[len(low) :]
             among = kernel_among(kernel, node, scores, ups.start + up, lows.start + both)
@@ -232,6 +234,10 @@ class _Whole:
                 found += rate * centred_gram(moved, shares @ moved / shares.sum(), shares)
         return found
 
+    @property
+    def _enough_rows(self) -> int:
+        return max(_SOME, self.here.program.rows // _ONE_OUT_OF)
+
     def _of_shares(self, pairs: int) -> Array:
         """The part of shares of upper rows that move: of some of these, beside some lower rows."""
         program, (values, _, adjoints) = self.here.program, self.here.state
@@ -242,7 +248,7 @@ class _Whole:
             return found
         of_shares, u = partial_shares(node.lowest, node.shares), adjoints[pairs]
         for _, ups, lows in _ranges(node):
-            lower, weights = _some(u[lows], _SOME)
+            lower, weights = _some(u[lows], self._enough_rows)
             moving, shares = _some(of_shares[ups], max(_ENTRIES // max(len(lower), 1), 1))
             if not (len(lower) and len(moving)):
                 continue
@@ -417,16 +423,23 @@ class _Listed:
 
 
 def _some(weights: Array, most: int) -> tuple[Array, Array]:
-    """Return the places of every so many-th of the rows with a weight, and weights of these that add up to the same."""
-    places = np.flatnonzero(weights)
-    if len(places) <= most:
+    """Return about so many places of rows with a weight, and weights of these that add up to the same.
+
+    All of them where there are no more than twice as many. Of each stretch one is drawn, so that no order of the rows
+    has a part in it.
+    """
+    count = np.count_nonzero(weights)
+    if count <= 2 * most:
+        places = np.flatnonzero(weights)
         return places, weights[places]
-    heavy = weights[places] > _HEAVY * weights[places].mean()  # as merged rows are, each of which counts
-    light = places[~heavy]
-    kept = light[:: -(-len(light) // most)]
-    factor = np.add.reduce(weights[light]) / np.add.reduce(weights[kept])
-    found = np.append(kept, places[heavy])
-    return found, weights[found] * np.append(np.full(len(kept), factor), np.ones(len(found) - len(kept)))
+    whole = float(np.add.reduce(weights))
+    limit = _HEAVY * whole / count
+    heavy = np.flatnonzero(weights > limit)  # as merged rows are, each of which counts
+    starts = np.arange(0, len(weights), count // most)[:-1]
+    kept = starts + np.random.default_rng(0).integers(0, count // most, len(starts))
+    kept = kept[(weights[kept] > 0.0) & (weights[kept] <= limit)]
+    factor = (whole - np.add.reduce(weights[heavy])) / (np.add.reduce(weights[kept]) or 1.0)
+    return np.append(kept, heavy), np.append(factor * weights[kept], weights[heavy])
 
 
 def _scaled(factors: Array, rows: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from convexrank.backend.cached import cached_property
 from convexrank.backend.interruption import check_time
 from convexrank.modelling import functions
 from convexrank.modelling.expressions import Axis, PairSums, Scores
@@ -254,8 +255,10 @@ class WindowedPairs(SortedPairs):
 
     def bent(self, most: int) -> tuple[Array, Array, float] | None:
         """Return the pairs between, and φ″ of these, where there are few."""
-        upper, lower, every = self.listed(most)
-        return (upper, lower, self.factor / self.width) if every == 1 else None
+        if self._count > most:
+            return None
+        upper, lower, _ = self.listed(most)
+        return upper, lower, self.factor / self.width
 
     def among(self, up: Array, low: Array, sampled: bool) -> WindowedPairs:
         """Return the sums between some rows; of a sample, of a width within which there are still some of them."""
@@ -280,16 +283,19 @@ class WindowedPairs(SortedPairs):
 
     def listed(self, most: int) -> tuple[Array, Array, int]:
         """Return places of the upper and lower rows of pairs between, every so many-th, so that there are not more."""
-        _, listing = window_loops()
-        nothing = np.empty(0, dtype=np.intp)
-        count = self._walk(listing, 1, nothing, nothing)
-        every = max(1, -(-count // most))
-        upper, lower = (np.empty(-(-count // every), dtype=np.intp) for _ in range(2))
-        self._walk(listing, every, upper, lower)
+        every = max(1, -(-self._count // most))
+        upper, lower = (np.empty(-(-self._count // every), dtype=np.intp) for _ in range(2))
+        self._walk(every, upper, lower)
         return upper, lower, every
 
-    def _walk(self, listing: Callable[..., int], every: int, upper: Array, lower: Array) -> int:
-        seen = 0
+    @cached_property
+    def _count(self) -> int:
+        """How many pairs are between."""
+        nothing = np.empty(0, dtype=np.intp)
+        return self._walk(1, nothing, nothing)
+
+    def _walk(self, every: int, upper: Array, lower: Array) -> int:
+        (_, listing), seen = window_loops(), 0
         for ups, lows in self.sides:
             seen = listing(*ups, lows[0] - self.width, *lows, every, seen, upper, lower)
         return seen
