@@ -171,6 +171,43 @@ def lists_of_several_sizes(function, graded, seed=0):
     return PairSums(function, rows, low), x, rng.normal(size=len(others))
 
 
+@pytest.mark.parametrize(
+    "kind",
+    ["normal", "far from 0", "very far from 0", "ties", "tiny", "signed zeros", "huge", "falling", "nan"],
+)
+def test_many_numbers_are_sorted_by_their_leading_bits(kind):
+    rng, n = np.random.default_rng(0), 10_001
+    normal = rng.normal(size=n)
+    x = {
+        "normal": normal,
+        "far from 0": 1e9 + normal,
+        "very far from 0": 1e14 + normal,
+        "ties": np.round(normal, 2),
+        "tiny": 5e-324 * rng.integers(-3, 4, n),
+        "signed zeros": np.where(normal > 0.0, 0.0, -0.0),
+        "huge": 1e300 * rng.standard_cauchy(n),
+        "falling": -np.sort(normal),
+        "nan": np.where(np.arange(n) == 7, -np.abs(np.nan), normal),
+    }[kind]
+    order = hinges.rising_order(x)
+    assert np.array_equal(np.sort(order), np.arange(n))
+    np.testing.assert_array_equal(x[order], np.sort(x))
+
+
+def test_what_leading_bits_do_not_tell_is_mended(monkeypatch):
+    """The planted bug: the order of the leading bits is taken as it is."""
+    x = 1e9 + np.random.default_rng(0).normal(size=10_001)
+    monkeypatch.setattr(hinges, "_mend", lambda: lambda *given: True)
+    assert (np.diff(x[hinges.rising_order(x)]) < 0.0).any()
+
+
+def test_equal_points_stay_in_their_order():
+    points = np.random.default_rng(0).integers(0, 50, 3_000) / 8.0
+    assert np.array_equal(plain._in_order(points), np.argsort(points, kind="stable"))
+    apart = np.random.default_rng(0).normal(size=3_000)
+    assert np.array_equal(plain._in_order(apart), np.argsort(apart))
+
+
 @pytest.mark.parametrize("graded", [False, True])
 @pytest.mark.parametrize("name", ["hinge", "squared hinge"])
 def test_sums_of_a_list_have_no_rounding_of_other_lists(name, graded):

@@ -437,7 +437,7 @@ class DistancePowers:
             is_lower = np.arange(len(lower) + len(upper)) < len(lower)
             queries = np.concatenate([low.query, up.query])
             points = np.concatenate([below, above])
-            order = np.argsort(points, kind="stable")
+            order = _in_order(points)
             if low.count > 1:
                 order = order[np.argsort(queries[order], kind="stable")]
             begins = np.diff(queries[order], prepend=-1) > 0
@@ -460,6 +460,13 @@ class DistancePowers:
         if self.graded:
             return found
         return found[:, :n] if to_lower else found[:, n:]
+
+
+def _in_order(points: Array) -> Array:
+    """Return the rising order of points, equal ones as they came; a stable sort takes longer, and few are equal."""
+    order = np.argsort(points)
+    rising = points[order]
+    return np.argsort(points, kind="stable") if (rising[1:] == rising[:-1]).any() else order
 
 
 def _middles(node: PairSums, upper: Array) -> Array:
