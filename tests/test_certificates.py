@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import convexrank as cr
-from convexrank.core import certificates
+from convexrank.core import certificates, minorants
 from convexrank.core.capabilities import has_objective
 from convexrank.core.certificates import certificate_radius, certify
 from convexrank.core.minorants import EPS, Bundle, Minorant
@@ -645,3 +645,15 @@ def test_bounds_on_rounding_hold_for_very_many_lists(loss, width):
     truth = np.array([math.fsum(column) for column in (X * pull.reshape(-1, 1)).T])
     found = problem._reference_minorant(w, width if loss == "hinge" else 0.0)
     assert np.linalg.norm(found.slope - truth) <= found.slope_error
+
+
+def test_rounding_of_very_many_rows_is_bounded_block_by_block(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, (scores, pull), w = rng.normal(size=(1_000, 3)), rng.normal(size=(2, 1_000)), np.ones(3)
+    lengths, relative = np.linalg.norm(X, axis=1), minorants.rounding(1_003)
+    moved = np.abs(scores).max() + np.abs(pull) @ (1.0 + np.abs(scores))
+    for at_once in (1_000_000, 1_000, 999, 7):
+        monkeypatch.setattr(minorants, "_AT_ONCE", at_once)
+        found = minorants.tangent_at(X, scores, lengths, lambda _: (2.0, pull), w)
+        assert np.isclose(found.risk_error, relative * (2.0 + moved), rtol=1e-13)
+        assert np.isclose(found.slope_error, relative * (np.abs(pull) @ lengths), rtol=1e-13)

@@ -141,6 +141,8 @@ def rounding(terms: int) -> float:
     return EPS * (3.0 + 0.5 * math.sqrt(terms))
 
 
+# Rows whose sizes are held at once.
+_AT_ONCE = 1 << 16
 # What of a minorant adds up where risks do.
 _SUMMED = ("risk", "offset", "slope", "risk_error", "offset_error", "slope_error")
 
@@ -221,19 +223,19 @@ def tangent_at(
     if not math.isfinite(float(scores @ scores)):
         return Minorant(math.inf, math.nan, np.zeros(len(w)), math.inf, math.inf, math.inf)
     value, pull = risk(scores)
-    size, relative, sizes = np.abs(pull), rounding(len(scores) + len(w)), np.abs(scores)
-    # near 0 scores have no rounding to speak of, constants beside them do, such as the logarithms of weights
-    moved = float(np.add.reduce(size)) + float(size @ sizes)
-    error = relative * (abs(float(value)) + float(np.maximum.reduce(sizes)) + moved)
+    relative = rounding(len(scores) + len(w))
+    # Σ|u|(1 + |θ|) and Σ|u|‖x‖ some rows at a time: of very many, new arrays take long. Near 0 scores have no rounding
+    # to speak of, constants beside them do, such as the logarithms of weights
+    largest = moved = reach = 0.0
+    for start in range(0, len(scores), _AT_ONCE):
+        block = slice(start, start + _AT_ONCE)
+        size, sizes = np.abs(pull[block]), np.abs(scores[block])
+        largest = max(largest, float(np.maximum.reduce(sizes)))
+        moved += float(size @ (1.0 + sizes))
+        reach += float(size @ lengths[block])
+    error = relative * (abs(float(value)) + largest + moved)
     slope = np.asarray(steadily_summed(X, pull), dtype=np.float64)
-    return Minorant(
-        float(value),
-        float(value - pull @ scores),
-        slope,
-        error,
-        2.0 * error,
-        relative * float(size @ lengths),
-    )
+    return Minorant(float(value), float(value - pull @ scores), slope, error, 2.0 * error, relative * reach)
 
 
 @dataclass(frozen=True)

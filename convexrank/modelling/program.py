@@ -132,10 +132,12 @@ class Program:
     @cached_property
     def apart(self) -> bool:
         """Whether no row is in two groups."""
-        seen = np.zeros(self.rows, dtype=int)
+        seen = np.zeros(self.rows, dtype=bool)
         for _, places in self.gathers:
-            seen[places] += 1
-        return int(seen.max()) <= 1
+            if seen[places].any():
+                return False
+            seen[places] = True
+        return True
 
     @cached_property
     def own_factors(self) -> dict[int, Any]:

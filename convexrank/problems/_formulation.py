@@ -98,12 +98,11 @@ def merged_rows(X: Any, groups: Array, weights: Array | None) -> tuple[Any, Arra
         Weights of the rows, 1 by default.
     """
     alone, group = np.flatnonzero(groups == ALONE), groups - min(ALONE, LEFT_OUT)
+    counts = np.bincount(group)
+    wholes = counts if weights is None else np.bincount(group, weights)
     weights = np.ones(len(groups)) if weights is None else weights
-    wholes = np.bincount(group, weights)
     # the rows that stand alone, and those that are left out, are groups here, of which nothing is used
-    kept = np.flatnonzero(np.bincount(group, minlength=len(wholes))[-min(ALONE, LEFT_OUT) :]) - min(
-        ALONE, LEFT_OUT
-    )
+    kept = np.flatnonzero(counts[-min(ALONE, LEFT_OUT) :]) - min(ALONE, LEFT_OUT)
     first = np.array([np.argmax(group == number) for number in kept], dtype=np.intp)
     sums = sparse.csc_array((weights, group, np.arange(len(group) + 1)), shape=(len(wholes), len(group))) @ X
     means = (dense(sums)[kept] / wholes[kept, None]).astype(X.dtype)
@@ -307,7 +306,8 @@ class Formulation(Declared):
             positives = self._positives
         except (ValueError, TypeError):
             return lists
-        return [one[positives[one] == asked] for one in lists for asked in (True, False)]
+        parted = [(one, positives[one]) for one in lists]
+        return [one[side] for one, is_positive in parted for side in (is_positive, ~is_positive)]
 
     def _drawn(self, wanted: int, alike: bool = False) -> Self:
         """Return the problem of so many rows, the same number of all classes at most, or the same share of each."""

@@ -98,14 +98,23 @@ def _below_hinges(
     c, width = near.window or (1.0, 1.0)
     on_upper, on_lower = np.zeros(len(upper)), np.zeros(len(lower))
     for above, below in keys_of(node):
-        rows, partners = np.flatnonzero((below >= 0) & (u > 0.0)), np.flatnonzero(above >= 0)
-        order = partners[np.lexsort((upper[partners], above[partners]))]
+        # both sides in rising order: places of neighbours are next to one another
+        rows = _rising(below, lower, (below >= 0) & (u > 0.0))
+        order = _rising(above, upper, above >= 0)
         one = _Keyed(above[order], upper[order]), below[rows], lower[rows]
         parts = _sums_of_hinges(*one, node.weights[order], u[rows], width)
         on_upper[order] += parts[0]
         on_lower[rows] += parts[1]
     pulls = -c * node.weights * on_upper, c * u * on_lower
     return -float(np.add.reduce(pulls[1])), pulls
+
+
+def _rising(keys: Array, points: Array, used: Array) -> Array:
+    """Return the rows that are used by their keys, and of one key by their points."""
+    rows = np.flatnonzero(used)
+    keys, points = keys[rows], points[rows]
+    one = not len(keys) or (keys == keys[0]).all()
+    return rows[np.argsort(points) if one else np.lexsort((points, keys))]
 
 
 def _sums_of_hinges(

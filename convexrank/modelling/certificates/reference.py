@@ -293,7 +293,7 @@ def _of_log_sum_exp(node: LogSumExp) -> tuple[Up, Down]:
 
 def _of_highest(node: Highest) -> tuple[Up, Down]:
     axis, weights, masses, levels = node.over, node.weights, node.masses, _Levels(node.over)
-    sums, spread, caps = levels.sums, levels.spread, node.caps
+    sums, spread = levels.sums, levels.spread
 
     def maximum(x: Array) -> tuple[Array, Any]:
         top = levels.tops(x)
@@ -325,7 +325,7 @@ def _of_highest(node: Highest) -> tuple[Up, Down]:
     def down(shares: Array, u: Array) -> Parts:
         outside = _most(abs(sums(shares) - 1.0)) - min(float(np.minimum.reduce(shares)), 0.0)
         if not isinstance(node, Maximum):
-            outside += max(float((shares - caps).max()), 0.0)
+            outside += max(float((shares - node.caps).max()), 0.0)
         return (shares * spread(u),), 0.0, outside
 
     return (maximum if isinstance(node, Maximum) else mean_of_highest), down
