@@ -248,7 +248,7 @@ class _Whole:
             return found
         of_shares, u = partial_shares(node.lowest, node.shares), adjoints[pairs]
         for _, ups, lows in _ranges(node):
-            lower, weights = _some(u[lows], self._enough_rows)
+            lower, weights = _some(u[lows], _SOME)
             moving, shares = _some(of_shares[ups], max(_ENTRIES // max(len(lower), 1), 1))
             if not (len(lower) and len(moving)):
                 continue
