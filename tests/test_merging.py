@@ -163,6 +163,22 @@ def test_a_heavy_row_stands_for_itself_where_some_stand_for_all():
     np.testing.assert_array_equal(weights[same], as_given)
 
 
+@pytest.mark.parametrize("period", [1, 2, 7, 50])
+def test_rows_that_tell_of_others_stand_for_all_whatever_their_order(period):
+    """Every so many-th row has a weight, which a fixed step through the rows may never meet."""
+    weights, used = np.zeros(70_000), np.arange(period // 2, 70_000, period)
+    weights[used] = 1.0 + np.random.default_rng(0).random(len(used))
+    weights[used[[5, 9]]] = 1e3
+    places, found = _some(weights, 500)
+    assert len(np.unique(places)) == len(places)
+    assert 400 < len(places) < 800
+    assert np.isin(used[[5, 9]], places).all()
+    assert abs(found.sum() - weights.sum()) <= 1e-12 * weights.sum()
+    x = np.arange(70_000.0)
+    assert abs(found @ x[places] - weights @ x) <= 0.05 * (weights @ x)
+    assert np.array_equal(_some(weights, 35_000)[0], used)
+
+
 def test_numbers_are_places_among_the_different_ones():
     x = np.random.default_rng(0).integers(0, 50, size=30)
     places, count = numbered(x)

@@ -146,23 +146,6 @@ def test_some_rows_tell_the_hessian_of_all(loss, queries, monkeypatch):
     assert np.linalg.eigvalsh(found).min() > 0.0
 
 
-@pytest.mark.parametrize("period", [1, 2, 7, 50])
-def test_rows_that_tell_of_others_stand_for_all_whatever_their_order(period):
-    """Every so many-th row has a weight, which a fixed step through the rows may never meet; heavy rows all count."""
-    weights = np.zeros(70_000)
-    weights[::period] = 1.0 + np.random.default_rng(0).random(len(weights[::period]))
-    weights[[5 * period, 9 * period]] = 1e3
-    places, found = _smoothed_weights._some(weights, 500)
-    assert len(np.unique(places)) == len(places)
-    assert 400 < len(places) < 800
-    assert {5 * period, 9 * period} <= set(places.tolist())
-    assert abs(found.sum() - weights.sum()) <= 1e-12 * weights.sum()
-    x = np.arange(70_000.0)
-    assert abs(found @ x[places] - weights @ x) <= 0.05 * (weights @ x)
-    few = _smoothed_weights._some(weights, 35_000)
-    assert np.array_equal(few[0], np.flatnonzero(weights)) or period == 1
-
-
 def test_pairs_that_are_few_are_all_listed():
     """Where few pairs are between, the Hessian is theirs, and not an average."""
     rng = np.random.default_rng(0)

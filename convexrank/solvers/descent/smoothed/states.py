@@ -144,7 +144,7 @@ def sufficient(path: Path, tol: float) -> float:
 
 def is_sufficient(path: Path, tol: float) -> bool:
     """Return whether the smoothing costs here so little that the gap may be small enough at this width."""
-    return path.here.lag <= _NEARLY[False] * tol * scale_of(path.best)
+    return path.here.lag <= _NEARLY[path.by_secants] * tol * scale_of(path.best)
 
 
 def at_width(problem: Convex, path: Path, settled: Settled, width: float, state: State) -> State:
